@@ -1,0 +1,151 @@
+"""One method per endpoint: a request shape goes in, a reply shape comes out.
+
+This is the complete list of what an agent can reach.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from dsh_lightrag import wire
+from dsh_lightrag.errors import Code, LightRagError
+from dsh_lightrag.text import excerpt
+
+if TYPE_CHECKING:
+    from dsh_lightrag.budget import Budget
+    from dsh_lightrag.transport import Transport
+
+R = TypeVar("R", bound=wire.Reply)
+
+_BOM = b"\xef\xbb\xbf"
+# What a server says inside an HTTP 200 when it did not do what it was asked.
+REFUSALS: dict[str, Code] = {
+    "busy": Code.BUSY,
+    "not_allowed": Code.BUSY,
+    "scanning_skipped_pipeline_busy": Code.BUSY,
+    "duplicated": Code.CONFLICT,  # LightRAG 1.4; later versions answer 409
+    "fail": Code.SERVER_ERROR,
+}
+
+
+class LightRagClient:
+    """The endpoints, for one tool call: every request shares the call's one budget.
+
+    Raises (all methods):
+        LightRagError: as the transport; `bad-response` when a 2xx is not what the route
+            promises; `busy` or `conflict` when a write was refused inside a 200.
+    """
+
+    def __init__(self, transport: Transport, budget: Budget) -> None:
+        self._transport = transport
+        self._budget = budget
+        self._isolated = False
+
+    async def health(self) -> wire.Health:
+        """GET /health: alive? Public, so it says nothing about the key."""
+        return await self._ask(wire.Route.HEALTH, wire.Health)
+
+    async def status_counts(self) -> wire.StatusCounts:
+        """GET /documents/status_counts: needs the key; counts the whole base."""
+        return await self._ask(wire.Route.STATUS_COUNTS, wire.StatusCounts)
+
+    async def openapi(self) -> wire.OpenApi:
+        """GET /openapi.json: the routes that the server says it has."""
+        return await self._ask(wire.Route.OPENAPI, wire.OpenApi)
+
+    async def query(self, request: wire.QueryRequest) -> wire.QueryReply:
+        """POST /query: an answer with its sources."""
+        return await self._ask(wire.Route.QUERY, wire.QueryReply, request)
+
+    async def query_data(self, request: wire.QueryDataRequest) -> wire.QueryDataReply:
+        """POST /query/data: what was retrieved, without an answer; empty when nothing was."""
+        reply = await self._ask(wire.Route.QUERY_DATA, wire.QueryDataReply, request)
+        if reply.status == "failure" and reply.metadata.failure_reason != wire.NO_RESULTS:
+            raise self._refused(Code.SERVER_ERROR, reply.status, reply.message)
+        return reply
+
+    async def documents(self, request: wire.DocumentsRequest) -> wire.DocumentsReply:
+        """POST /documents/paginated: one page of the list."""
+        return await self._ask(wire.Route.DOCUMENTS, wire.DocumentsReply, request)
+
+    async def insert(self, request: wire.InsertRequest) -> wire.Acceptance:
+        """POST /documents/text: accepted, processed in the background."""
+        return await self._write(wire.Route.INSERT, request)
+
+    async def scan(self) -> wire.Acceptance:
+        """POST /documents/scan: started in the background."""
+        return await self._write(wire.Route.SCAN)
+
+    async def delete(self, request: wire.DeleteRequest) -> wire.Acceptance:
+        """DELETE /documents/delete_document: started in the background, unknown ids too."""
+        return await self._write(wire.Route.DELETE, request)
+
+    async def _write(
+        self, route: wire.Route, request: wire.Request | None = None
+    ) -> wire.Acceptance:
+        reply = await self._ask(route, wire.Acceptance, request)
+        code = REFUSALS.get(reply.status)
+        if code is not None:
+            raise self._refused(code, reply.status, reply.message)
+        return reply
+
+    def _refused(self, code: Code, status: str, message: str) -> LightRagError:
+        said = excerpt(message, self._transport.redact)
+        return LightRagError(
+            code, f'The server answered {status} in an HTTP 200. server said: "{said}"', status=200
+        )
+
+    async def _ask(
+        self, route: wire.Route, shape: type[R], request: wire.Request | None = None
+    ) -> R:
+        body = None if request is None else request.body()
+        workspace = await self._workspace(route)
+        data = await self._transport.send(route, self._budget, body, workspace=workspace)
+        return self._parse(route, shape, data)
+
+    async def _workspace(self, route: wire.Route) -> str:
+        """Return the workspace to name, once this call has seen that the server honours it.
+
+        A stock LightRAG server ignores the header, and would answer from another base.
+        """
+        workspace = self._transport.connection.workspace
+        if workspace and not self._isolated:
+            data = await self._transport.send(wire.Route.HEALTH, self._budget)
+            health = self._parse(wire.Route.HEALTH, wire.Health, data)
+            if not health.workspace_isolation:
+                raise LightRagError(
+                    Code.BAD_RESPONSE,
+                    f"The workspace {workspace!r} is set, but the server does not isolate "
+                    f"workspaces: {route.path} was not asked.",
+                    hint="Unset workspace, or set the endpoint to a server that isolates them.",
+                )
+            self._isolated = True
+        return workspace
+
+    def _parse(self, route: wire.Route, shape: type[R], data: bytearray) -> R:
+        """Parse straight from bytes into the shape."""
+        if data.startswith(_BOM):
+            del data[: len(_BOM)]
+        try:
+            if b"NaN" in data or b"Infinity" in data:  # not JSON, unless inside a string
+                from_json(data, allow_inf_nan=False)
+            return shape.model_validate_json(data, context=self._transport.redact)
+        except ValueError as error:  # from_json raises it, and pydantic's is one
+            raise LightRagError(
+                Code.BAD_RESPONSE, f"{route.path} answered 200, but {_fault(error)}.", status=200
+            ) from None  # the chain would show what the server sent
+
+
+def _fault(error: ValueError) -> str:
+    """Tell what is wrong with an answer, by place and kind; its content is never repeated."""
+    if not isinstance(error, ValidationError):
+        return "its body is not JSON"
+    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    if fault["type"] == "json_invalid":
+        return "its body is not JSON"
+    place = ".".join("<key>" if isinstance(part, str) else str(part) for part in fault["loc"][1:])
+    first = str(fault["loc"][0]) if fault["loc"] else "its body"
+    return f"{first}{'.' if place else ''}{place} is not what LightRAG promises ({fault['type']})"

@@ -1,0 +1,155 @@
+"""`dsh_lightrag_query`: a question in, an answer with its sources out."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from dsh_lightrag.dispatch import Access, Args, Deps, Result, Tool
+from dsh_lightrag.text import Allowance, TextForm, cut
+from dsh_lightrag.tools.question import TOP_K, accepted_question
+from dsh_lightrag.wire import NO_CONTEXT_MARK, Mode, QueryReply, QueryRequest, Reference
+
+
+class QueryArgs(Args):
+    """What may be asked."""
+
+    question: str = Field(
+        description="The question in full sentences, in the language of the documents; "
+        "at least 3 characters (Chinese, Japanese and Korean ones count as 2)."
+    )
+    mode: Mode | None = Field(
+        None,
+        description="How to retrieve: mix = graph and vectors (the usual default), naive = vectors "
+        "only (fastest), local = around entities, global = across relations, hybrid = local and "
+        "global, bypass = no retrieval, the server's model alone. Absent: this deployment's.",
+    )
+    top_k: int | None = Field(
+        None, description="How many items to retrieve, 1 to 200; values outside are clamped."
+    )
+    with_content: bool = Field(
+        default=False,
+        description="Also return the text of the retrieved chunks with each reference.",
+    )
+
+
+class SourceResult(Result):
+    """A file that the answer draws on."""
+
+    reference_id: str | None = Field(description="The number that the answer cites.")
+    file_path: str | None = Field(description="The source as it was filed.")
+    content: list[str] = Field(description="Its retrieved chunks; empty unless withContent.")
+
+
+class QueryResult(Result):
+    """The answer and what it rests on."""
+
+    answer: str = Field(description="The answer, cut to the deployment's cap.")
+    truncated: bool = Field(description="Whether any text, of chunks too, was dropped.")
+    reference_count: int = Field(description="How many sources the server named.")
+    llm_generated: bool = Field(description="False: no model wrote this; the text form says why.")
+    references: list[SourceResult] = Field(description="The sources, in the server's order.")
+
+
+async def run(args: QueryArgs, deps: Deps) -> QueryResult:
+    """Ask, then cut the answer and the chunks to their caps."""
+    settings = deps.settings.query
+    mode = args.mode or settings.mode
+    reply = await deps.client.query(
+        QueryRequest(
+            query=accepted_question(args.question, mode, "question"),
+            mode=mode,
+            top_k=settings.top_k if args.top_k is None else TOP_K.clamp(args.top_k),
+            include_chunk_content=args.with_content,
+        )
+    )
+    answer = cut(reply.response, settings.max_answer_bytes)
+    allowance = Allowance(settings.max_content_bytes)
+    sources = [
+        _source(reference, allowance if args.with_content else None)
+        for reference in reply.references or []
+    ]
+    return QueryResult(
+        answer=answer.text,
+        truncated=answer.truncated or allowance.truncated,
+        reference_count=len(sources),
+        llm_generated=_llm_generated(reply),
+        references=sources,
+    )
+
+
+def _source(reference: Reference, allowance: Allowance | None) -> SourceResult:
+    chunks = (reference.content or []) if allowance else []
+    kept = [piece for chunk in chunks if allowance and (piece := allowance.take(chunk)) is not None]
+    return SourceResult(
+        reference_id=reference.reference_id, file_path=reference.file_path, content=kept
+    )
+
+
+def _llm_generated(reply: QueryReply) -> bool:
+    """Return the server's flag; servers before 1.5.7 have none, but mark an empty retrieval."""
+    if reply.llm_generated is None:
+        return NO_CONTEXT_MARK not in reply.response
+    return reply.llm_generated
+
+
+def show(result: QueryResult) -> TextForm:
+    """Write the answer, then its sources; say why when no model wrote it."""
+    summary, advice = _verdict(result)
+    return TextForm(
+        summary=summary,
+        data="\n\n".join([result.answer, *(_listed(source) for source in result.references)]),
+        advice=advice,
+        narrower="Ask a narrower question, lower topK, or call without withContent.",
+    )
+
+
+def _verdict(result: QueryResult) -> tuple[str, str]:
+    """Tell apart what LightRAG answers alike, because each wants another action."""
+    sources = f"{result.reference_count} source(s)"
+    if result.llm_generated:
+        cut_note = "Something was cut to this deployment's cap." if result.truncated else ""
+        return f"Answer of the knowledge base, with {sources}.", cut_note
+    if NO_CONTEXT_MARK in result.answer:
+        return (
+            "The index has nothing on this question.",
+            (
+                "Call dsh_lightrag_status to see whether anything is ingested; otherwise ask in "
+                "other words or with mode naive. Do not take this for an answer."
+            ),
+        )
+    if result.references:
+        return f"Passages quoted from {sources}; this server has no model to write answers.", ""
+    return (
+        (
+            "No answer: the LightRAG server's model backend failed. This does not say that the index "
+            "is empty."
+        ),
+        (
+            "Ask the operator to check the server's model and embedding settings (key, quota, "
+            "address) and its log, then call again."
+        ),
+    )
+
+
+def _listed(source: SourceResult) -> str:
+    head = f"[{source.reference_id or '-'}] {source.file_path or 'unknown source'}"
+    return "\n".join([head, *source.content])
+
+
+TOOL = Tool(
+    name="dsh_lightrag_query",
+    title="Ask the knowledge base",
+    summary=(
+        "Ask the knowledge base a question and get a written answer with its sources. Use it "
+        "whenever the answer may stand in the ingested documents; use dsh_lightrag_query_data "
+        "instead (where it is there) when you want the raw passages to compose an answer "
+        "yourself, dsh_lightrag_documents to see which documents exist, dsh_lightrag_status when "
+        "answers come back empty. A call costs retrieval and one or two calls of the server's "
+        "language model, so it may take seconds to minutes. It changes nothing in the base."
+    ),
+    access=Access.READ,
+    args=QueryArgs,
+    result=QueryResult,
+    run=run,
+    show=show,
+)

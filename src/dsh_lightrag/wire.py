@@ -1,0 +1,328 @@
+"""LightRAG's HTTP API as values: its routes, what is sent and what comes back.
+
+Verified against the real server 1.5.7 (API version 0344); SPEC.md tells how. Requests carry
+LightRAG's own field names and leave out what is not set. Replies ignore fields we do not read
+(newer servers add some) and every string in them is cleaned and redacted while it is parsed,
+so that nothing above this module ever holds raw foreign text.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    ValidationInfo,
+)
+from typing_extensions import TypeAliasType
+
+from dsh_lightrag.text import clean, clean_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Mode = Literal["local", "global", "hybrid", "naive", "mix", "bypass"]
+Status = Literal[
+    "pending", "parsing", "analyzing", "processing", "preprocessed", "processed", "failed"
+]
+
+API_KEY_HEADER = "X-API-Key"
+WORKSPACE_HEADER = "LIGHTRAG-WORKSPACE"
+NO_CONTEXT_MARK = "[no-context]"
+NO_RESULTS = "no_results"
+MAX_QUERY_CHARS = 65_536
+MAX_TOP_K = 1000
+MAX_SAFE_INTEGER = 2**53 - 1
+PAGE_SIZES = (10, 200)
+
+
+class Route(Enum):
+    """Every request that can be made: method, path, and whether it changes the base."""
+
+    HEALTH = ("GET", "/health", False)
+    QUERY = ("POST", "/query", False)
+    QUERY_DATA = ("POST", "/query/data", False)
+    DOCUMENTS = ("POST", "/documents/paginated", False)
+    STATUS_COUNTS = ("GET", "/documents/status_counts", False)
+    OPENAPI = ("GET", "/openapi.json", False)
+    INSERT = ("POST", "/documents/text", True)
+    SCAN = ("POST", "/documents/scan", True)
+    DELETE = ("DELETE", "/documents/delete_document", True)
+
+    def __init__(self, method: str, path: str, writes: bool) -> None:  # noqa: FBT001 - the tuples above are its calls
+        self.method = method
+        self.path = path
+        self.writes = writes
+
+
+# --- requests ---------------------------------------------------------------------------------
+
+
+class Request(BaseModel):
+    """A request body: frozen, LightRAG's field names, absent when not set."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    def body(self) -> bytes:
+        """Return the body as compact JSON; fields that are None are left out."""
+        return self.model_dump_json(exclude_none=True).encode()
+
+
+class Message(Request):
+    """One turn of a conversation."""
+
+    role: str
+    content: str
+
+
+class QueryRequest(Request):
+    """POST /query."""
+
+    query: str
+    mode: Mode
+    top_k: int
+    include_references: bool = True
+    include_chunk_content: bool = False
+
+
+class QueryDataRequest(Request):
+    """POST /query/data: LightRAG's whole retrieval vocabulary."""
+
+    query: str
+    mode: Mode
+    top_k: int | None = None
+    chunk_top_k: int | None = None
+    hl_keywords: list[str] | None = None
+    ll_keywords: list[str] | None = None
+    user_prompt: str | None = None
+    enable_rerank: bool | None = None
+    response_type: str | None = None
+    max_total_tokens: int | None = None
+    max_entity_tokens: int | None = None
+    max_relation_tokens: int | None = None
+    conversation_history: list[Message] | None = None
+    include_references: bool = True
+
+
+class DocumentsRequest(Request):
+    """POST /documents/paginated; page_size 10..200."""
+
+    status_filter: Status | None = None
+    page: int
+    page_size: int
+    sort_field: Literal["updated_at"] = "updated_at"
+    sort_direction: Literal["desc"] = "desc"
+
+
+class InsertRequest(Request):
+    """POST /documents/text; the server files it under the last segment of `file_source`."""
+
+    text: str
+    file_source: str
+
+
+class DeleteRequest(Request):
+    """DELETE /documents/delete_document, asynchronous."""
+
+    doc_ids: list[str]
+    delete_file: Literal[False] = False
+    delete_llm_cache: Literal[False] = False
+
+
+# --- replies ----------------------------------------------------------------------------------
+
+
+def _harmless(cleaner: Callable[[str], str]) -> Callable[[str, ValidationInfo], str]:
+    """Return a validator that cleans, then redacts with the redactor of the parse."""
+
+    def validate(value: str, info: ValidationInfo) -> str:
+        return info.context(cleaner(value)) if info.context else cleaner(value)
+
+    return validate
+
+
+def _count(value: object) -> int:
+    """Coerce a JSON number to a non-negative integer that every JSON reader can hold."""
+    if isinstance(value, str):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("not a number")
+    return max(0, min(math.floor(value), MAX_SAFE_INTEGER))
+
+
+Prose = Annotated[str, AfterValidator(_harmless(clean))]
+Line = Annotated[str, AfterValidator(_harmless(clean_line))]
+Count = Annotated[int, BeforeValidator(_count)]
+T = TypeVar("T")
+# The first bad item ends the parse: a body of 700,000 of them must not become as many errors.
+Items = TypeAliasType("Items", Annotated[list[T], FailFast()], type_params=(T,))
+
+
+class Reply(BaseModel):
+    """A reply of the server: unknown fields ignored, no number that is not finite."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", allow_inf_nan=False, defer_build=True, strict=True
+    )
+
+
+class Health(Reply):
+    """GET /health; public, so it proves liveness and not the credentials."""
+
+    status: Line
+    core_version: Line | None = None
+    api_version: Line | None = None
+    auth_mode: Line | None = None
+    pipeline_busy: bool | None = None
+    pipeline_active: bool | None = None
+    workspace_isolation: bool | None = None
+
+
+class StatusCounts(Reply):
+    """GET /documents/status_counts."""
+
+    status_counts: dict[Line, Count]
+
+
+class Reference(Reply):
+    """A source of an answer: one per file, with that file's chunks when asked for."""
+
+    reference_id: Line | None = None
+    file_path: Line | None = None
+    content: Items[Prose] | None = None
+
+
+class QueryReply(Reply):
+    """POST /query. `llm_generated` exists since 1.5.7."""
+
+    response: Prose
+    references: Items[Reference] | None = None
+    llm_generated: bool | None = None
+
+
+class Entity(Reply):
+    """A node of the graph."""
+
+    entity_name: Line
+    entity_type: Line | None = None
+    description: Prose | None = None
+    file_path: Line | None = None
+    source_id: Line | None = None
+
+
+class Relationship(Reply):
+    """An edge of the graph."""
+
+    src_id: Line
+    tgt_id: Line
+    description: Prose | None = None
+    keywords: Line | None = None
+    weight: float | None = None
+    file_path: Line | None = None
+    source_id: Line | None = None
+
+
+class Chunk(Reply):
+    """A passage; its id names the document (`<document id>-chunk-000`)."""
+
+    content: Prose
+    chunk_id: Line | None = None
+    reference_id: Line | None = None
+    file_path: Line | None = None
+
+
+class Evidence(Reply):
+    """The `data` of POST /query/data; empty when nothing was found."""
+
+    entities: Items[Entity] = Field(default_factory=list)
+    relationships: Items[Relationship] = Field(default_factory=list)
+    chunks: Items[Chunk] = Field(default_factory=list)
+    references: Items[Reference] = Field(default_factory=list)
+
+
+class Keywords(Reply):
+    """The keywords that the server searched with."""
+
+    high_level: Items[Line] = Field(default_factory=list)
+    low_level: Items[Line] = Field(default_factory=list)
+
+
+class QueryMetadata(Reply):
+    """The `metadata` of POST /query/data."""
+
+    query_mode: Line | None = None
+    keywords: Keywords = Field(default_factory=Keywords)
+    failure_reason: Line | None = None
+
+
+class QueryDataReply(Reply):
+    """POST /query/data: status `failure` with reason `no_results` means nothing found."""
+
+    status: Line
+    message: Line = ""
+    data: Evidence
+    metadata: QueryMetadata = Field(default_factory=QueryMetadata)
+
+
+class Document(Reply):
+    """A row of the document list."""
+
+    id: Line
+    status: Line
+    file_path: Line | None = None
+    chunks_count: Count | None = None
+    content_length: Count | None = None
+    updated_at: Line | None = None
+    error_msg: Prose | None = None
+    track_id: Line | None = None
+
+
+class Pagination(Reply):
+    """Where a page stands; `total_count` counts what the filter let through."""
+
+    total_count: Count | None = None
+    has_next: bool | None = None
+
+
+class DocumentsReply(Reply):
+    """POST /documents/paginated; `status_counts` speak of the whole base."""
+
+    documents: Items[Document]
+    pagination: Pagination = Field(default_factory=Pagination)
+    status_counts: dict[Line, Count] = Field(default_factory=dict)
+
+
+class Acceptance(Reply):
+    """What the server says of a write: started, or refused in a 200 (`busy`)."""
+
+    status: Line
+    message: Line = ""
+    track_id: Line | None = None
+    doc_id: Line | None = None
+
+
+class OpenApi(Reply):
+    """GET /openapi.json, as far as the doctor reads it."""
+
+    paths: dict[str, dict[str, Any]]
+
+
+class ErrorFault(Reply):
+    """One fault of a 422: where and what; the rejected input is never read."""
+
+    loc: list[str | int] = Field(default_factory=list)
+    msg: str = ""
+
+
+class ErrorReply(Reply):
+    """The body of a refusal: FastAPI's `detail`, or the `message` of /query/data."""
+
+    detail: str | Items[ErrorFault] | None = None
+    message: str | None = None
