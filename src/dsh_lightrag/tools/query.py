@@ -121,8 +121,8 @@ def _verdict(result: QueryResult) -> tuple[str, str]:
         return f"Passages quoted from {sources}; this server has no model to write answers.", ""
     return (
         (
-            "No answer: the LightRAG server's model backend failed. This does not say that the index "
-            "is empty."
+            "No answer: the LightRAG server's model backend failed. This does not say that the "
+            "index is empty."
         ),
         (
             "Ask the operator to check the server's model and embedding settings (key, quota, "
