@@ -57,6 +57,10 @@ STATUS_CODES: dict[int, Code] = {
     429: Code.RATE_LIMITED,
 }
 
+# What a server says of a route that it does not have; of an unknown id it says more.
+GONE_ROUTES = {None, "Not Found", "Method Not Allowed"}
+UNKNOWN_ID_HINT = "Look the id up with dsh_lightrag_documents and call again."
+
 # The most specific class wins; every httpx exception has one here (a test walks them).
 EXCEPTION_CODES: dict[type[Exception], Code] = {
     httpx.TransportError: Code.UNREACHABLE,
@@ -271,7 +275,8 @@ class Transport:
             message += f' server said: "{excerpt(detail, self.redact)}"'
         if retry_after is not None:
             message += f" Retry after {retry_after} s."
-        return LightRagError(code, message, status=status, retry_after_s=retry_after)
+        hint = UNKNOWN_ID_HINT if code is Code.NOT_FOUND and detail not in GONE_ROUTES else None
+        return LightRagError(code, message, hint=hint, status=status, retry_after_s=retry_after)
 
     def _redirected(self, response: httpx.Response) -> LightRagError:
         """Name the status and, at most, the target's origin: a location may carry anything."""

@@ -1,0 +1,115 @@
+"""Write the tables of README.md from the code, between their markers.
+
+    python docs/tables.py            # say whether README.md is up to date (status 1 if not)
+    python docs/tables.py --write    # bring it up to date
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pydantic import BaseModel, SecretStr
+from pydantic.alias_generators import to_camel
+
+from dsh_lightrag import TOOLS, Code, LightRagSettings
+from dsh_lightrag.bounds import Bounds
+from dsh_lightrag.errors import HINTS
+from dsh_lightrag.rows import ENV_DELIMITER, ENV_PREFIX, group_of
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def tools() -> str:
+    """One row per tool of the catalog."""
+    return _table(
+        ("Tool", "Access", "There when", "Arguments"),
+        (
+            (
+                f"`{tool.name}`",
+                tool.access.value,
+                f"`{tool.switch.value}`",
+                ", ".join(
+                    f"`{name}`" + (" (required)" if name in tool.input_schema["required"] else "")
+                    for name in tool.input_schema["properties"]
+                )
+                or "none",
+            )
+            for tool in TOOLS
+        ),
+    )
+
+
+def settings() -> str:
+    """One row per setting, groups spelled out."""
+    return _table(("Key", "Variable", "Default", "What it is"), _settings(LightRagSettings))
+
+
+def _settings(
+    model: type[BaseModel], key: str = "", variable: str = ENV_PREFIX
+) -> Iterator[tuple[str, ...]]:
+    for name, field in model.model_fields.items():
+        group = group_of(model, name)
+        if group is not None:
+            inner = f"{variable}{name.upper()}{ENV_DELIMITER}"
+            yield from _settings(group, f"{key}{to_camel(name)}.", inner)
+            continue
+        bounds = next((item for item in field.metadata if isinstance(item, Bounds)), None)
+        limits = f" ({bounds.low} to {bounds.high})" if bounds else ""
+        yield (
+            f"`{key}{to_camel(name)}`",
+            f"`{variable}{name.upper()}`",
+            f"`{_shown(field.default)}`",
+            f"{field.description}{limits}",
+        )
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    if default is None:
+        return "none"
+    text = default.get_secret_value() if isinstance(default, SecretStr) else str(default)
+    return text or '""'
+
+
+def errors() -> str:
+    """One row per error code."""
+    return _table(("Code", "What mends it"), ((f"`{code}`", HINTS[code]) for code in Code))
+
+
+TABLES: dict[str, Callable[[], str]] = {"tools": tools, "settings": settings, "errors": errors}
+
+
+def updated(readme: str) -> str:
+    """Return the README with every marked table written anew."""
+    for name, table in TABLES.items():
+        marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        if not marked.search(readme):
+            raise SystemExit(f"README.md has no place for the table {name!r}")
+        readme = marked.sub(lambda match, text=table(): f"{match[1]}{text}\n{match[2]}", readme)
+    return readme
+
+
+def main() -> int:
+    """Compare or write."""
+    before = README.read_text(encoding="utf-8")
+    after = updated(before)
+    if "--write" in sys.argv[1:]:
+        README.write_text(after, encoding="utf-8")
+        return 0
+    if after != before:
+        print("README.md differs from the code: python docs/tables.py --write", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
