@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=wire.Reply)
 
 _BOM = b"\xef\xbb\xbf"
+# Brackets that may open in one answer. What is ignored is still parsed, and a body of nothing
+# but brackets would take fifty times its size. Two MiB of prose or code hold fewer.
+MAX_OPENINGS = 60_000
 # What a server says inside an HTTP 200 when it did not do what it was asked.
 REFUSALS: dict[str, Code] = {
     "busy": Code.BUSY,
@@ -129,6 +132,10 @@ class LightRagClient:
         """Parse straight from bytes into the shape."""
         if data.startswith(_BOM):
             del data[: len(_BOM)]
+        if len(data) > MAX_OPENINGS and data.count(b"[") + data.count(b"{") > MAX_OPENINGS:
+            raise LightRagError(
+                Code.TOO_LARGE, f"{route.path} answered with too many values to be read."
+            )
         try:
             if b"NaN" in data or b"Infinity" in data:  # not JSON, unless inside a string
                 from_json(data, allow_inf_nan=False)
