@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from dsh_lightrag import wire
-from dsh_lightrag.errors import Code, LightRagError
+from dsh_lightrag.errors import HINTS, Code, LightRagError
 from dsh_lightrag.text import excerpt
 
 if TYPE_CHECKING:
@@ -134,16 +134,28 @@ class LightRagClient:
             del data[: len(_BOM)]
         if len(data) > MAX_OPENINGS and data.count(b"[") + data.count(b"{") > MAX_OPENINGS:
             raise LightRagError(
-                Code.TOO_LARGE, f"{route.path} answered with too many values to be read."
+                Code.BAD_RESPONSE,
+                f"{route.path} answered 200, but with too many values to be read.",
+                hint=HINTS[Code.TOO_LARGE],
+                status=200,
             )
         try:
-            if b"NaN" in data or b"Infinity" in data:  # not JSON, unless inside a string
-                from_json(data, allow_inf_nan=False)
+            _refuse_non_finite(data)
             return shape.model_validate_json(data, context=self._transport.redact)
         except ValueError as error:  # from_json raises it, and pydantic's is one
             raise LightRagError(
                 Code.BAD_RESPONSE, f"{route.path} answered 200, but {_fault(error)}.", status=200
             ) from None  # the chain would show what the server sent
+
+
+def _refuse_non_finite(data: bytearray) -> None:
+    """Refuse NaN and infinities anywhere: the model sees those of its own fields only.
+
+    Both ways are exact. A body of few, long strings is parsed faster than it is searched.
+    """
+    few_strings = data.count(b'"') < len(data) // 64
+    if few_strings or b"NaN" in data or b"Infinity" in data:
+        from_json(data, allow_inf_nan=False)
 
 
 def _fault(error: ValueError) -> str:
