@@ -5,6 +5,7 @@ This is the complete list of what an agent can reach.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=wire.Reply)
 
 _BOM = b"\xef\xbb\xbf"
-# Brackets that may open in one answer. What is ignored is still parsed, and a body of nothing
-# but brackets would take fifty times its size. Two MiB of prose or code hold fewer.
+# Lists and objects in one answer. What is ignored is still parsed, and two MiB of nothing but
+# brackets would take fifty times their size; a page of documents holds some hundreds.
 MAX_OPENINGS = 60_000
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 # What a server says inside an HTTP 200 when it did not do what it was asked.
 REFUSALS: dict[str, Code] = {
     "busy": Code.BUSY,
@@ -132,7 +134,7 @@ class LightRagClient:
         """Parse straight from bytes into the shape."""
         if data.startswith(_BOM):
             del data[: len(_BOM)]
-        if len(data) > MAX_OPENINGS and data.count(b"[") + data.count(b"{") > MAX_OPENINGS:
+        if _opens_too_many(data):
             raise LightRagError(
                 Code.BAD_RESPONSE,
                 f"{route.path} answered 200, but with too many values to be read.",
@@ -146,6 +148,17 @@ class LightRagClient:
             raise LightRagError(
                 Code.BAD_RESPONSE, f"{route.path} answered 200, but {_fault(error)}.", status=200
             ) from None  # the chain would show what the server sent
+
+
+def _opens_too_many(data: bytearray) -> bool:
+    """Count lists and objects; those quoted in strings only when they would tip the scale."""
+
+    def openings(body: bytes | bytearray) -> int:
+        return body.count(b"[") + body.count(b"{")
+
+    if len(data) <= MAX_OPENINGS or (found := openings(data)) <= MAX_OPENINGS:
+        return False
+    return found - sum(openings(match[0]) for match in _STRING.finditer(data)) > MAX_OPENINGS
 
 
 def _refuse_non_finite(data: bytearray) -> None:
