@@ -1,0 +1,19 @@
+"""The command `dsh-lightrag`: the composition root, which reads settings and builds one thing.
+
+app         the commands, and how each of them ends
+options     every setting as a flag
+machine     tools, call: JSON for programs
+people      query, documents, status, insert, scan, delete: the same tools for people
+views       how people see a result
+attest      whether a profile and a preset offer what they promise
+doctor      what is wrong with a deployment, check by check (checks, network, compatibility)
+demo        a real LightRAG server with stub models, and the read tools against it
+calls       one tool call, and the envelope that programs read
+terminal    answers on stdout, everything else on stderr
+"""
+
+from __future__ import annotations
+
+from dsh_lightrag.cli.app import run
+
+__all__ = ["run"]

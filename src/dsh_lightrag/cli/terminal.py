@@ -1,0 +1,109 @@
+"""Answers on stdout, everything else on stderr; a pipe, a narrow screen and no tty are ordinary."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from dsh_lightrag.logs import without_info
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+# Nothing is wrapped in a pipe: a line that `grep` finds must be whole.
+PIPE_WIDTH = 10_000
+_TOOL_NAME = re.compile(r"\bdsh_lightrag_(query|documents|status|insert|scan|delete)\b")
+
+
+class _Console(Console):
+    """A console that reports a closed pipe instead of ending the process."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def prepare_streams() -> None:
+    """Let no character be unprintable: what an encoding lacks is written as an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def write_json(value: Any) -> None:
+    """Write one JSON value to stdout: on one line, unless a person is looking."""
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    text = json.dumps(
+        value,
+        ensure_ascii=not encoding.startswith("utf"),
+        indent=2 if sys.stdout.isatty() else None,
+    )
+    write_line(text)
+
+
+def write_line(text: str) -> None:
+    """Write plain text to stdout as it is."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def show(*renderables: RenderableType) -> None:
+    """Print what people read to stdout; text is never read as markup."""
+    console = _console(stderr=False)
+    if console.is_terminal:
+        console.print(*renderables, sep="\n")
+        return
+    with console.capture() as captured:
+        console.print(*renderables, sep="\n", soft_wrap=True)
+    # Tables fill their last column up with blanks, which mean nothing in a pipe.
+    write_line("\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n")))
+
+
+def complain(text: str) -> None:
+    """Print a line to stderr."""
+    _console(stderr=True).print(Text(text), soft_wrap=True)
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Turn a spinner on stderr while something slow runs; log records would tear it apart."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    spinner = Live(
+        Spinner("dots", Text(what)),
+        console=_console(stderr=True),
+        transient=True,
+        redirect_stdout=False,  # or answers would go to stderr, too
+    )
+    with without_info(), spinner:
+        yield
+
+
+def for_people(text: str) -> str:
+    """Name commands where a text, written for models, names tools."""
+    return _TOOL_NAME.sub(r"`dsh-lightrag \1`", text)
+
+
+def _console(*, stderr: bool) -> Console:
+    """Make a console for the stream as it is now; `NO_COLOR` and `COLUMNS` are Rich's business."""
+    stream = sys.stderr if stderr else sys.stdout
+    wide = not stream.isatty() and "COLUMNS" not in os.environ
+    return _Console(
+        file=stream,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        width=PIPE_WIDTH if wide else None,
+    )

@@ -1,0 +1,129 @@
+"""The command against the real LightRAG server: the doctor, the demo and their endings."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from dsh_lightrag.demo.server import LightRagServer
+from dsh_lightrag.demo.stub_model import Backend, StubModel
+
+from .conftest import KEY, ran, spawned
+
+DEMO_S = 150
+
+# LightRAG waits up to 10 s between two tries of a failing backend.
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def model():
+    with StubModel() as stub:
+        yield stub
+
+
+@pytest.fixture(scope="module")
+def real(model):
+    """A keyed server of its own: the doctor's verdict must not hang on other tests."""
+    with LightRagServer(model, api_key=KEY) as server:
+        yield server
+
+
+@pytest.fixture
+def doctor(real):
+    def examine(*flags, key=KEY):
+        env = {"LIGHTRAG_API_KEY": key, "LIGHTRAG_ENDPOINT": real.url}
+        status, out, err = ran("doctor", "--json", *flags, env=env)
+        assert KEY.encode() not in out + err
+        findings = {check["id"]: check for check in json.loads(out)["checks"]}
+        assert status == int(any(check["ok"] is False for check in findings.values()))
+        return [name for name, check in findings.items() if check["ok"] is False], findings
+
+    return examine
+
+
+def test_the_doctor_finds_a_fresh_server_well_and_empty(doctor):
+    failed, findings = doctor()
+    assert failed == []
+    assert findings["version"]["what"] == "LightRAG 1.5.7, API 0344: tested"
+    assert findings["credentials"]["what"] == "the key is accepted"
+    assert findings["routes"]["ok"] is True
+    assert findings["chat"]["ok"] is True
+    assert findings["ingestion"]["ok"] is None
+
+
+def test_the_doctor_tells_a_wrong_key_from_none(doctor):
+    failed, findings = doctor(key="wrong")
+    assert failed == ["credentials"]
+    assert "does not accept this key" in findings["credentials"]["what"]
+    failed, findings = doctor(key="")
+    assert failed == ["credentials"]
+    assert "none is set here" in findings["credentials"]["what"]
+
+
+@pytest.mark.parametrize(("part", "check"), [("chat", "chat"), ("embeddings", "embedding")])
+def test_the_doctor_finds_the_model_that_is_dead(doctor, model, part, check):
+    setattr(model, part, Backend.UNAUTHORIZED)
+    try:
+        failed, _ = doctor()
+    finally:
+        setattr(model, part, Backend.OK)
+    assert failed == [check]
+
+
+def test_a_document_goes_in_and_comes_out_by_the_command(real, tmp_path):
+    env = {"LIGHTRAG_API_KEY": KEY, "LIGHTRAG_ENDPOINT": real.url, "LIGHTRAG_WRITES__ENABLED": "1"}
+    file = tmp_path / "turing.md"
+    file.write_text("Alan Turing worked at Bletchley Park in Buckinghamshire.", encoding="utf-8")
+    status, out, err = ran("insert", "--file", file, "--json", env=env)
+    assert status == 0, err
+    assert json.loads(out)["result"]["source"] == "turing.md"
+    assert ran("insert", "--file", file, env=env)[0] == 1  # a conflict
+    status, out, _ = ran("status", env=env)
+    assert status == 0
+    assert b"the key is right" in out
+
+
+def test_the_demo_runs_the_read_tools_and_says_what_is_a_stub():
+    status, out, err = ran("demo")
+    text = out.decode()
+    assert status == 0, err
+    for said in (
+        "A stub: the language and embedding models",
+        "$ dsh-lightrag call dsh_lightrag_status",
+        "$ dsh-lightrag call dsh_lightrag_documents",
+        "marie-curie.md",
+        "[stub model]",
+        "$ dsh-lightrag call dsh_lightrag_query_data",
+    ):
+        assert said in text
+    assert b"Traceback" not in err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+def test_a_kept_demo_answers_until_it_is_ended_and_leaves_nothing(tmp_path, number, status):
+    with spawned("demo", "--keep", env={"TMPDIR": str(tmp_path)}) as process:
+        for line in process.stdout:
+            if b"--endpoint" in line:
+                break
+        endpoint = line.split()[-1].decode()
+        assert ran("status", "--endpoint", endpoint)[0] == 0
+        process.send_signal(number)
+        _, err = process.communicate(timeout=DEMO_S)
+    assert process.returncode == status
+    assert b"Traceback" not in err
+    assert list(Path(tmp_path).glob("dsh-lightrag-demo-*")) == []
+    assert ran("status", "--endpoint", endpoint)[0] == 1
+
+
+def test_without_lightrag_the_demo_names_the_extra_to_install(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "lightrag", None)
+    result = run("demo")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "pip install 'dsh-lightrag[lightrag]'" in result.stderr
