@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 import pytest
 
-from .support import RawServer
+from dsh_lightrag import LightRagSettings, toolbox
+from dsh_lightrag.demo import sample_documents
+from dsh_lightrag.demo.server import LightRagServer
+from dsh_lightrag.demo.stub_model import StubModel
+
+from .support import KEY, RawServer
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +33,31 @@ def clean_environment(monkeypatch, tmp_path):
 def server():
     with RawServer() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def model():
+    with StubModel() as stub:
+        yield stub
+
+
+@pytest.fixture(scope="session")
+def lightrag(model):
+    """The real LightRAG server, keyed, with the sample documents processed."""
+    with LightRagServer(model, api_key=KEY) as running:
+        asyncio.run(_fill(running.url))
+        yield running
+
+
+async def _fill(url):
+    settings = LightRagSettings(endpoint=url, apiKey=KEY, writes={"enabled": True})
+    documents = sample_documents()
+    async with toolbox(settings) as tools, asyncio.timeout(100):
+        for source, text in documents.items():
+            await tools.call("dsh_lightrag_insert", {"text": text, "source": source})
+        done = 0
+        while done < len(documents):
+            await asyncio.sleep(0.1)
+            counts = (await tools.call("dsh_lightrag_status")).structured["statusCounts"]
+            assert not counts.get("failed")
+            done = counts.get("processed", 0)

@@ -7,14 +7,15 @@ import json
 import os
 import socket
 import socketserver
-import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import typer
+from typer.testing import CliRunner
 
 import dsh_lightrag
 from dsh_lightrag import ConfigurationError, LightRagError
@@ -62,6 +63,7 @@ class RawServer:
 
     def __init__(self):
         self.requests = []
+        self.arrived = threading.Event()
         self.answer = says(replying(CONTEXT))
         self._stopping = threading.Event()
 
@@ -73,8 +75,9 @@ class RawServer:
                 request = _read(self.request)
                 if request:
                     outer.requests.append(request)
+                    outer.arrived.set()
                     try:
-                        outer.answer(request, self.request.sendall, outer._stopping)  # noqa: SLF001 - one subject
+                        outer.answer(request, self.request.sendall, outer._stopping)
                     except OSError:
                         return  # the client left
 
@@ -186,16 +189,19 @@ def environment(**variables):
     return {**os.environ, "PYTHONPATH": paths, **variables}
 
 
+@dataclass(frozen=True)
+class Ended:
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
 def run(*arguments, stdin=b"", **variables):
-    """Run a command; stdout and stderr stay bytes."""
-    return subprocess.run(  # noqa: S603 - our own command
-        command(*arguments),
-        input=stdin,
-        capture_output=True,
-        env=environment(**variables),
-        timeout=60,
-        check=False,
-    )
+    """Run a command in this process; stdout and stderr stay bytes, and apart."""
+    result = CliRunner().invoke(root(), arguments, input=stdin, env=variables)
+    if not isinstance(result.exception, SystemExit | None):
+        raise result.exception
+    return Ended(result.exit_code, result.stdout_bytes, result.stderr_bytes)
 
 
 class Stopwatch:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import runpy
+from pathlib import Path
 
 import pytest
 
@@ -243,3 +245,15 @@ def test_keys_may_be_written_as_the_plugin_writes_them_but_not_twice():
 def test_a_row_that_is_no_mapping_is_refused(row):
     with pytest.raises(ConfigurationError):
         KnowledgeConfig.from_row(row)
+
+
+# --- the README -------------------------------------------------------------------------------
+
+
+def test_the_table_in_the_readme_is_the_one_of_the_code():
+    project = Path(__file__).parents[2]
+    table = runpy.run_path(str(project / "docs" / "tables.py"))["middleware"]()
+    readme = (project / "README.md").read_text(encoding="utf-8")
+    assert f"<!-- middleware -->\n{table}\n<!-- /middleware -->" in readme
+    for name in KnowledgeConfig.model_fields:
+        assert f"| `{name}` |" in table

@@ -241,8 +241,7 @@ async def test_cancellation_passes_through_at_once_and_is_logged_as_such(server,
     middleware = KnowledgeMiddleware({"endpoint": server.url})
     task = asyncio.create_task(middleware.aenhance(PromptDocument(TASK)))
     with anyio.fail_after(5):
-        while not server.requests:
-            await asyncio.sleep(0.01)
+        assert await anyio.to_thread.run_sync(server.arrived.wait, 4)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

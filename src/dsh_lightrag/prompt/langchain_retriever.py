@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import field_validator
-
 from dsh_lightrag.errors import MissingExtraError
 from dsh_lightrag.prompt.passages import Passage, passages, retrieving
 from dsh_lightrag.prompt.waiting import wait_for
@@ -32,14 +30,14 @@ class LightRagRetriever(BaseRetriever):
 
     Raises:
         LightRagError: from every call whose retrieval failed.
+        ConfigurationError: for settings whose mode retrieves nothing.
     """
 
     settings: LightRagSettings
 
-    @field_validator("settings")
-    @classmethod
-    def _retrieving(cls, settings: LightRagSettings) -> LightRagSettings:
-        return retrieving(settings)
+    def __init__(self, settings: LightRagSettings, **options: Any) -> None:
+        # Not in a validator: pydantic would make an error of its own out of ours.
+        super().__init__(settings=retrieving(settings), **options)
 
     def _get_relevant_documents(
         self,

@@ -206,6 +206,8 @@ class _Reading:
 
     def _middleware(self, place: Place, value: object) -> Middleware | None:
         row = dict(self._mapping(place, value, ()))
+        if not isinstance(value, Mapping):
+            return None
         kind = row.pop("type", None)
         if not isinstance(kind, str):
             self._fault((*place, "type"), "type", "is missing.", "Write type: lightrag.")
@@ -224,7 +226,7 @@ class _Reading:
     def _mapping(self, place: Place, value: object, keys: tuple[str, ...]) -> Mapping[str, Any]:
         """Return a mapping from text; a key that is nearly one of ours is a fault."""
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-            key = str(place[-1]) if place else "file"
+            key = next((step for step in reversed(place) if isinstance(step, str)), "file")
             self._fault(place, key, "must be a mapping from names to values.", "")
             return {}
         for key in value:
@@ -256,6 +258,8 @@ class _Reading:
         for index, item in self._items(place, value):
             spot = (*place, index)
             mapping = self._mapping(spot, item, keys)
+            if not isinstance(item, Mapping):
+                continue
             name = mapping.get("id")
             if not isinstance(name, str) or not name.strip():
                 self._fault((*spot, "id"), "id", "must be text.", "Write a short name of its own.")
