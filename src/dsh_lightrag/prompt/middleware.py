@@ -121,17 +121,18 @@ class KnowledgeMiddleware:
             EmptyRetrievalError: there is no such text.
         """
         request = self._request(task)
-        budget = Budget.start(self.config.timeout_ms)
         if self._transport is not None:
-            reply = await LightRagClient(self._transport, budget).query(request)
-            return judged(reply.response)
+            return await self._ask(self._transport, request)
         # Not at the top: httpx loads Rich where Rich is installed, and checking a pipeline file
-        # need not wait for either.
+        # need not wait for either. The budget starts after it.
         from dsh_lightrag.transport import Transport  # noqa: PLC0415 - as above
 
         async with Transport(self.config.connection) as transport:
-            reply = await LightRagClient(transport, budget).query(request)
-        return judged(reply.response)
+            return await self._ask(transport, request)
+
+    async def _ask(self, transport: Transport, request: QueryRequest) -> str:
+        client = LightRagClient(transport, Budget.start(self.config.timeout_ms))
+        return judged((await client.query(request)).response)
 
     def _request(self, task: str) -> QueryRequest:
         config = self.config
