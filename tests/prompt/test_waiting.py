@@ -17,8 +17,11 @@ async def value():
 
 
 def test_it_returns_what_the_coroutine_returns_and_passes_context_variables_on():
-    PLACE.set("here")
-    assert wait_for(value()) == "here"
+    def within():
+        PLACE.set("here")
+        return wait_for(value())
+
+    assert contextvars.copy_context().run(within) == "here"
 
 
 async def test_it_works_inside_a_running_loop():
@@ -47,7 +50,7 @@ def test_an_interrupt_cancels_the_coroutine_and_ends_the_thread():
 
     def interrupt():
         waiting.wait(10)
-        signal.raise_signal(signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):

@@ -31,7 +31,6 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         return future.result()
     finally:
-        future.cancel()
         loop.call_soon_threadsafe(loop.stop)
         thread.join(CLOSE_S)
 
