@@ -148,7 +148,15 @@ async def test_a_tag_that_the_context_holds_is_not_used(monkeypatch):
 
 # --- nothing found, and failures --------------------------------------------------------------
 
-EMPTY = ["", "  \n\t", NO_CONTEXT, "[no-context]", f"\n{NO_CONTEXT}\n", f"{NO_CONTEXT} Sorry.", "Sorry. " * 100 + NO_CONTEXT]
+EMPTY = [
+    "",
+    "  \n\t",
+    NO_CONTEXT,
+    "[no-context]",
+    f"\n{NO_CONTEXT}\n",
+    f"{NO_CONTEXT} Sorry.",
+    "Sorry. " * 100 + NO_CONTEXT,
+]
 DEAD = [BACKEND_DEAD, f" {BACKEND_DEAD}\n"]
 
 

@@ -181,6 +181,20 @@ async def test_a_history_without_a_new_user_message_passes_as_it_is(server):
     assert server.requests == []
 
 
+async def test_a_message_that_is_sent_again_is_not_augmented_again(server):
+    process = augmented(KnowledgeMiddleware({"endpoint": server.url}))
+    once = await process([ModelRequest(parts=[UserPromptPart(TASK)], metadata={"mine": 1})])
+    assert await process(once) == once
+    assert once[0].metadata["mine"] == 1
+    assert len(server.requests) == 1
+
+
+async def test_of_several_prompts_in_one_message_the_last_is_augmented(server):
+    process = augmented(KnowledgeMiddleware({"endpoint": server.url, "label": "L"}))
+    messages = await process([ModelRequest(parts=[UserPromptPart("First."), UserPromptPart(TASK)])])
+    assert prompts_of(messages) == ["First.", f"[L]\n{CONTEXT}\n\n{TASK}"]
+
+
 # --- what is not installed --------------------------------------------------------------------
 
 
