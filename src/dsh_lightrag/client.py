@@ -5,13 +5,14 @@ This is the complete list of what an agent can reach.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import from_json
 
 from dsh_lightrag import wire
-from dsh_lightrag.errors import Code, LightRagError
+from dsh_lightrag.errors import HINTS, Code, LightRagError
 from dsh_lightrag.text import excerpt
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=wire.Reply)
 
 _BOM = b"\xef\xbb\xbf"
+# Lists and objects in one answer. What is ignored is still parsed, and two MiB of nothing but
+# brackets would take fifty times their size; a page of documents holds some hundreds.
+MAX_OPENINGS = 60_000
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 # What a server says inside an HTTP 200 when it did not do what it was asked.
 REFUSALS: dict[str, Code] = {
     "busy": Code.BUSY,
@@ -129,14 +134,41 @@ class LightRagClient:
         """Parse straight from bytes into the shape."""
         if data.startswith(_BOM):
             del data[: len(_BOM)]
+        if _opens_too_many(data):
+            raise LightRagError(
+                Code.BAD_RESPONSE,
+                f"{route.path} answered 200, but with too many values to be read.",
+                hint=HINTS[Code.TOO_LARGE],
+                status=200,
+            )
         try:
-            if b"NaN" in data or b"Infinity" in data:  # not JSON, unless inside a string
-                from_json(data, allow_inf_nan=False)
+            _refuse_non_finite(data)
             return shape.model_validate_json(data, context=self._transport.redact)
         except ValueError as error:  # from_json raises it, and pydantic's is one
             raise LightRagError(
                 Code.BAD_RESPONSE, f"{route.path} answered 200, but {_fault(error)}.", status=200
             ) from None  # the chain would show what the server sent
+
+
+def _opens_too_many(data: bytearray) -> bool:
+    """Count lists and objects; those quoted in strings only when they would tip the scale."""
+
+    def openings(body: bytes | bytearray) -> int:
+        return body.count(b"[") + body.count(b"{")
+
+    if len(data) <= MAX_OPENINGS or (found := openings(data)) <= MAX_OPENINGS:
+        return False
+    return found - sum(openings(match[0]) for match in _STRING.finditer(data)) > MAX_OPENINGS
+
+
+def _refuse_non_finite(data: bytearray) -> None:
+    """Refuse NaN and infinities anywhere: the model sees those of its own fields only.
+
+    Both ways are exact. A body of few, long strings is parsed faster than it is searched.
+    """
+    few_strings = data.count(b'"') < len(data) // 64
+    if few_strings or b"NaN" in data or b"Infinity" in data:
+        from_json(data, allow_inf_nan=False)
 
 
 def _fault(error: ValueError) -> str:

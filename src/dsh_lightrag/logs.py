@@ -6,15 +6,21 @@ source, an id or a key. The logger is our own and leaves a host's structlog set-
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import traceback
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, cast
 
 import structlog
 
 if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger
+    from collections.abc import Iterator
+
+    from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
+
+_WITHOUT_INFO = ContextVar("without_info", default=False)
 
 
 class _Stderr:
@@ -33,6 +39,7 @@ def get_logger() -> FilteringBoundLogger:
         structlog.wrap_logger(
             _Stderr(),
             processors=[
+                _drop_unwanted,
                 structlog.processors.add_log_level,
                 structlog.processors.TimeStamper(fmt="iso", utc=True),
                 structlog.processors.JSONRenderer(ensure_ascii=True),
@@ -41,6 +48,22 @@ def get_logger() -> FilteringBoundLogger:
             cache_logger_on_first_use=True,
         ),
     )
+
+
+@contextlib.contextmanager
+def without_info() -> Iterator[None]:
+    """Leave the records of ordinary calls out, for a terminal that a person watches."""
+    token = _WITHOUT_INFO.set(True)
+    try:
+        yield
+    finally:
+        _WITHOUT_INFO.reset(token)
+
+
+def _drop_unwanted(_logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    if method == "info" and _WITHOUT_INFO.get():
+        raise structlog.DropEvent
+    return event
 
 
 def frames_of(error: BaseException) -> list[str]:

@@ -49,18 +49,27 @@ def clean_line(text: str) -> str:
 
 
 class Redactor:
-    """Replaces a secret, and its JSON and URL spellings, in every text it is called with."""
+    """Replaces a secret, and its JSON and URL spellings, in every text it is called with.
+
+    A secret that is broken up by characters which cleaning replaced is found too.
+    """
 
     def __init__(self, secret: str) -> None:
         spellings = {secret, json.dumps(secret)[1:-1], quote(secret, safe="")} - {""}
         # Longest first: an escaped spelling may hold a shorter one.
         self._spellings = sorted(spellings, key=len, reverse=True)
+        gap = f"{REPLACEMENT}*"
+        self._broken_up = re.compile(
+            "|".join(gap.join(map(re.escape, spelling)) for spelling in self._spellings)
+        )
 
     def __call__(self, text: str) -> str:
         """Return the text with every spelling of the secret replaced."""
         for spelling in self._spellings:
             if spelling in text:
                 text = text.replace(spelling, REDACTED)
+        if self._spellings and REPLACEMENT in text:
+            text = self._broken_up.sub(REDACTED, text)
         return text
 
 

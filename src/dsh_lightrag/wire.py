@@ -43,6 +43,9 @@ MAX_QUERY_CHARS = 65_536
 MAX_TOP_K = 1000
 MAX_SAFE_INTEGER = 2**53 - 1
 PAGE_SIZES = (10, 200)
+# More than any route sends: a page has 200 documents, a query 1000 chunks or entities.
+MAX_ITEMS = 5_000
+MAX_STATES = 1000
 
 
 class Route(Enum):
@@ -164,9 +167,13 @@ def _count(value: object) -> int:
 Prose = Annotated[str, AfterValidator(_harmless(clean))]
 Line = Annotated[str, AfterValidator(_harmless(clean_line))]
 Count = Annotated[int, BeforeValidator(_count)]
+Counts = Annotated[dict[Line, Count], Field(max_length=MAX_STATES)]
 T = TypeVar("T")
-# The first bad item ends the parse: a body of 700,000 of them must not become as many errors.
-Items = TypeAliasType("Items", Annotated[list[T], FailFast()], type_params=(T,))
+# The first bad item ends the parse, and so does one too many: a body of 700,000 items must
+# become neither as many errors nor as many objects.
+Items = TypeAliasType(
+    "Items", Annotated[list[T], FailFast(), Field(max_length=MAX_ITEMS)], type_params=(T,)
+)
 
 
 class Reply(BaseModel):
@@ -192,7 +199,7 @@ class Health(Reply):
 class StatusCounts(Reply):
     """GET /documents/status_counts."""
 
-    status_counts: dict[Line, Count]
+    status_counts: Counts
 
 
 class Reference(Reply):
@@ -300,7 +307,7 @@ class DocumentsReply(Reply):
 
     documents: Items[Document]
     pagination: Pagination = Field(default_factory=Pagination)
-    status_counts: dict[Line, Count] = Field(default_factory=dict)
+    status_counts: Counts = Field(default_factory=dict)
 
 
 class Acceptance(Reply):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -141,7 +141,7 @@ class QueryDataResult(Result):
     chunks: list[ChunkResult] = Field(description="Passages.")
     references: list[ReferenceResult] = Field(description="The files they are from.")
     keywords: KeywordsResult = Field(description="What the server searched with.")
-    mode: str = Field(description="The mode that was used.")
+    mode: wire.Mode = Field(description="The mode that was used.")
     truncated: bool = Field(description="Whether any text was dropped to keep the caps.")
     entity_count: int = Field(description="Entities before the cut.")
     relationship_count: int = Field(description="Relationships before the cut.")
@@ -163,7 +163,7 @@ async def run(args: QueryDataArgs, deps: Deps) -> QueryDataResult:
         chunks=_kept(ChunkResult, found.chunks, "content", passages),
         references=[ReferenceResult(**_fields(ReferenceResult, item)) for item in found.references],
         keywords=KeywordsResult(**_fields(KeywordsResult, reply.metadata.keywords)),
-        mode=reply.metadata.query_mode or mode,
+        mode=used if (used := reply.metadata.query_mode) in get_args(wire.Mode) else mode,
         truncated=passages.truncated or descriptions.truncated,
         entity_count=len(found.entities),
         relationship_count=len(found.relationships),

@@ -1,4 +1,4 @@
-"""The plugin's only HTTP: one locked origin, one deadline, one byte cap, one table of failures.
+"""The door: one locked origin, one deadline, one byte cap.
 
 Every request goes through httpx's transport, below its client: there are no redirects to
 follow, no cookies to keep, no netrc and no proxy variables to obey at this level, and the
@@ -10,129 +10,38 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
-import socket
-import ssl
-import urllib.request
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Self, cast
 from weakref import WeakKeyDictionary
 
 import httpx
-from pydantic import ValidationError
 
 from dsh_lightrag.errors import Code, LightRagError
 from dsh_lightrag.logs import hush_http_libraries
 from dsh_lightrag.origin import DEFAULT_PORTS, Origin
 from dsh_lightrag.text import Redactor, excerpt
+from dsh_lightrag.transport.failures import (
+    EXCEPTION_CODES,
+    GONE_ROUTES,
+    UNKNOWN_ID_HINT,
+    code_of_exception,
+    code_of_status,
+    explain,
+    reason_of,
+    seconds_of,
+)
+from dsh_lightrag.transport.pool import open_pool
 from dsh_lightrag.version import __version__
-from dsh_lightrag.wire import API_KEY_HEADER, WORKSPACE_HEADER, ErrorReply, Route
+from dsh_lightrag.wire import API_KEY_HEADER, WORKSPACE_HEADER, Route
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator
 
     from dsh_lightrag.budget import Budget
     from dsh_lightrag.settings import Connection
 
 MAX_RESPONSE_BYTES = 2 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
-MAX_FAULTS_TOLD = 5
 ERROR_BODY_S = 2.0
-# Below the 5 s after which LightRAG's server closes an idle connection: a request must not be
-# written into a connection that is being closed, since a POST cannot be tried again.
-KEEPALIVE_S = 4.0
-
-# --- failures as tables -----------------------------------------------------------------------
-
-STATUS_CODES: dict[int, Code] = {
-    400: Code.INVALID_ARGUMENT,
-    401: Code.UNAUTHORIZED,
-    403: Code.UNAUTHORIZED,
-    404: Code.NOT_FOUND,
-    405: Code.NOT_FOUND,
-    409: Code.CONFLICT,
-    413: Code.TOO_LARGE,
-    422: Code.INVALID_ARGUMENT,
-    429: Code.RATE_LIMITED,
-}
-
-# What a server says of a route that it does not have; of an unknown id it says more.
-GONE_ROUTES = {None, "Not Found", "Method Not Allowed"}
-UNKNOWN_ID_HINT = "Look the id up with dsh_lightrag_documents and call again."
-
-# The most specific class wins; every httpx exception has one here (a test walks them).
-EXCEPTION_CODES: dict[type[Exception], Code] = {
-    httpx.TransportError: Code.UNREACHABLE,
-    httpx.TimeoutException: Code.TIMEOUT,
-    httpx.DecodingError: Code.BAD_RESPONSE,
-    httpx.TooManyRedirects: Code.BAD_RESPONSE,
-    httpx.HTTPStatusError: Code.SERVER_ERROR,
-    httpx.RequestError: Code.UNREACHABLE,
-    httpx.StreamError: Code.UNREACHABLE,
-    httpx.CookieConflict: Code.BAD_RESPONSE,
-    httpx.InvalidURL: Code.UNREACHABLE,
-    httpx.HTTPError: Code.UNREACHABLE,
-}
-
-# The first that fits the deepest error tells why nothing came back.
-REASONS: tuple[tuple[type[BaseException], str], ...] = (
-    (ssl.SSLCertVerificationError, "its TLS certificate is not trusted"),
-    (ssl.SSLError, "the TLS handshake failed"),
-    (socket.gaierror, "the host name does not resolve (DNS)"),
-    (ConnectionRefusedError, "the connection was refused"),
-    (ConnectionResetError, "the connection was reset"),
-    (BrokenPipeError, "the connection was closed while sending"),
-    (httpx.RemoteProtocolError, "the server broke the HTTP protocol or closed the connection"),
-    (httpx.LocalProtocolError, "the request could not be written as HTTP"),
-    (httpx.ProxyError, "the proxy refused"),
-    (httpx.ConnectError, "no connection could be made"),
-    (httpx.ReadError, "the connection broke while reading"),
-    (httpx.WriteError, "the connection broke while sending"),
-)
-
-
-def code_of_status(status: int, route: Route, *, has_detail: bool) -> Code:
-    """Map an HTTP status to its code.
-
-    LightRAG answers 503 with a `detail` while a write must wait; a bare 503 is a broken server.
-    """
-    if status == httpx.codes.SERVICE_UNAVAILABLE and route.writes and has_detail:
-        return Code.BUSY
-    return STATUS_CODES.get(status, Code.SERVER_ERROR)
-
-
-def code_of_exception(error: Exception) -> Code:
-    """Map an httpx exception to its code, by the most specific class in the table."""
-    return next(EXCEPTION_CODES[kind] for kind in type(error).__mro__ if kind in EXCEPTION_CODES)
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Walk from an error to what caused it, members of groups included."""
-    pending, seen = [error], set[int]()
-    while pending:
-        current = pending.pop()
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        yield current
-        if isinstance(current, BaseExceptionGroup):
-            pending.extend(current.exceptions)
-        pending.extend(cause for cause in (current.__context__, current.__cause__) if cause)
-
-
-def reason_of(error: BaseException) -> str:
-    """Tell the deepest useful reason; a type name where an exception says nothing."""
-    chain = list(_chain(error))
-    for kind, reason in REASONS:
-        for link in chain:
-            if isinstance(link, kind):
-                verdict = getattr(link, "verify_message", "")
-                return f"{reason} ({verdict})" if verdict else reason
-    return type(error).__name__
-
-
-# --- the lock ---------------------------------------------------------------------------------
 
 
 class OriginLock(httpx.AsyncBaseTransport):
@@ -163,9 +72,6 @@ class OriginLock(httpx.AsyncBaseTransport):
     async def aclose(self) -> None:
         """Close the pool below."""
         await self._inner.aclose()
-
-
-# --- the door ---------------------------------------------------------------------------------
 
 
 class Transport:
@@ -269,7 +175,7 @@ class Transport:
             return self._redirected(response)
         detail = explain(await _beginning(response, budget))
         code = code_of_status(status, route, has_detail=detail is not None)
-        retry_after = _seconds(response.headers.get("Retry-After", ""))
+        retry_after = seconds_of(response.headers.get("Retry-After", ""))
         message = f"HTTP {status}."
         if detail:
             message += f' server said: "{excerpt(detail, self.redact)}"'
@@ -281,15 +187,13 @@ class Transport:
     def _redirected(self, response: httpx.Response) -> LightRagError:
         """Name the status and, at most, the target's origin: a location may carry anything."""
         target = ""
-        with contextlib.suppress(httpx.InvalidURL):
+        with contextlib.suppress(httpx.InvalidURL, ValueError):  # the second from bad IDNA names
             url = httpx.URL(response.headers.get("Location", ""))
             if url.host:
-                target = excerpt(f" to {url.scheme}://{url.netloc.decode('ascii')}", self.redact)
+                target = excerpt(f"to {url.scheme}://{url.netloc.decode('ascii')}", self.redact)
         return LightRagError(
             Code.BAD_RESPONSE,
-            f"HTTP {response.status_code}: a redirect {target.strip()} was not followed."
-            if target
-            else f"HTTP {response.status_code}: a redirect was not followed.",
+            f"HTTP {response.status_code}: a redirect{target and ' '}{target} was not followed.",
             hint="Set the endpoint (and basePath) to the address the server really answers at.",
             status=response.status_code,
         )
@@ -312,43 +216,6 @@ class Transport:
         return LightRagError(
             code_of_exception(error), f"{self.connection.origin} did not answer: {reason}."
         )
-
-
-def open_pool(connection: Connection) -> httpx.AsyncBaseTransport:
-    """Open a connection pool for one origin; certificates are always verified."""
-    if connection.ca_file is not None:
-        context = ssl.create_default_context(cafile=connection.ca_file)
-    elif connection.origin.scheme == "https":
-        context = httpx.create_ssl_context(trust_env=False)
-    else:
-        # Never used for plain http, and reading the public authorities takes 20 ms.
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return httpx.AsyncHTTPTransport(
-        verify=context,
-        trust_env=False,
-        limits=httpx.Limits(keepalive_expiry=KEEPALIVE_S),
-        proxy=_proxy_of(connection) if connection.use_proxy else None,
-    )
-
-
-def _proxy_of(connection: Connection) -> str | None:
-    """Return the proxy that the environment names for the origin.
-
-    Raises:
-        LightRagError: `unreachable`, when it names one that cannot be used.
-    """
-    origin = connection.origin
-    if urllib.request.proxy_bypass(origin.host_header):
-        return None
-    proxies = urllib.request.getproxies()
-    proxy = proxies.get(origin.scheme) or proxies.get("all")
-    if proxy is not None and not re.match(r"https?://[^/]", proxy):
-        raise LightRagError(
-            Code.UNREACHABLE,
-            "The proxy named by the environment is no http:// or https:// URL.",
-            hint="Correct the proxy variable, or set useProxy to false.",
-        )
-    return proxy
 
 
 def _raw(response: httpx.Response) -> AsyncGenerator[bytes]:
@@ -375,33 +242,3 @@ async def _beginning(response: httpx.Response, budget: Budget) -> bytes:
                 if len(body) >= MAX_ERROR_BYTES:
                     break
     return bytes(body[:MAX_ERROR_BYTES])
-
-
-def explain(body: bytes) -> str | None:
-    """Return what an error body says, raw, or None when it is not LightRAG's JSON.
-
-    Of a 422, the place and the message of each fault; never the input, which it echoes.
-    """
-    try:
-        reply = ErrorReply.model_validate_json(body)
-    except ValidationError:
-        return None
-    if isinstance(reply.detail, list):
-        return "; ".join(
-            f"{'.'.join(map(str, fault.loc))}: {fault.msg}"
-            for fault in reply.detail[:MAX_FAULTS_TOLD]
-        )
-    return reply.detail or reply.message
-
-
-def _seconds(retry_after: str) -> int | None:
-    """Read Retry-After, which is a number of seconds or a date."""
-    if re.fullmatch(r"[0-9]{1,9}", retry_after.strip()):
-        return int(retry_after)
-    try:
-        moment = parsedate_to_datetime(retry_after)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0, round((moment - datetime.now(UTC)).total_seconds()))

@@ -1,0 +1,1 @@
+"""What a server, a proxy or a network can do to a client, over real sockets."""
