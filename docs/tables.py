@@ -1,7 +1,7 @@
 """Write the tables of README.md from the code, between their markers.
 
-    python docs/tables.py            # say whether README.md is up to date (status 1 if not)
-    python docs/tables.py --write    # bring it up to date
+python docs/tables.py            # say whether README.md is up to date (status 1 if not)
+python docs/tables.py --write    # bring it up to date
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal, get_origin
 
 from pydantic import BaseModel, SecretStr
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 
 from dsh_lightrag import TOOLS, Code, LightRagSettings
 from dsh_lightrag.bounds import Bounds
 from dsh_lightrag.errors import HINTS
+from dsh_lightrag.prompt import KnowledgeConfig
+from dsh_lightrag.prompt.durations import DurationRange
 from dsh_lightrag.rows import ENV_DELIMITER, ENV_PREFIX, group_of
 
 README = Path(__file__).parent.parent / "README.md"
@@ -85,7 +89,47 @@ def errors() -> str:
     return _table(("Code", "What mends it"), ((f"`{code}`", HINTS[code]) for code in Code))
 
 
-TABLES: dict[str, Callable[[], str]] = {"tools": tools, "settings": settings, "errors": errors}
+def middleware() -> str:
+    """One row per field of the prompt middleware."""
+    return _table(("Field", "Type", "Default", "Rule"), _middleware())
+
+
+def _middleware() -> Iterator[tuple[str, ...]]:
+    for name, field in KnowledgeConfig.model_fields.items():
+        if field.is_required():
+            default = "required"
+        elif name == "on_error":  # the one default that hangs on another field
+            default = "`warn`, or `fail` when `required`"
+        else:
+            default = f"`{_shown(field.default)}`"
+        yield f"`{name}`", _kind(field), default, f"{field.description}{_limits(field.metadata)}"
+
+
+def _kind(field: FieldInfo) -> str:
+    if any(isinstance(item, DurationRange) for item in field.metadata):
+        return "duration"
+    if get_origin(field.annotation) is Literal:
+        return "enum"
+    names = {bool: "bool", int: "int"}
+    return names.get(field.annotation, "string")
+
+
+def _limits(metadata: list[object]) -> str:
+    ends = [
+        str(getattr(item, end))
+        for end in ("low", "ge", "shortest", "high", "le", "longest")
+        for item in metadata
+        if hasattr(item, end)
+    ]
+    return f" ({' to '.join(ends)})" if ends else ""
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "tools": tools,
+    "settings": settings,
+    "errors": errors,
+    "middleware": middleware,
+}
 
 
 def updated(readme: str) -> str:

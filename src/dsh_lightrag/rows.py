@@ -6,7 +6,7 @@ Names are camelCase in profiles, snake_case in Python, LIGHTRAG_UPPER__CASE in t
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -36,8 +36,10 @@ def group_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     return group if isinstance(group, type) and issubclass(group, BaseModel) else None
 
 
-def by_field_name(model: type[BaseModel], row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Rename a row's camelCase keys to field names.
+def by_field_name(
+    model: type[BaseModel], row: Mapping[Any, Any], spell: Callable[[str], str] = to_camel
+) -> dict[str, Any]:
+    """Rename a row's keys to field names; errors name fields as `spell` spells them.
 
     Raises:
         UnknownKeyError: naming the nearest known key.
@@ -49,7 +51,7 @@ def by_field_name(model: type[BaseModel], row: Mapping[Any, Any]) -> dict[str, A
     for key, value in row.items():
         name = names.get(key) if isinstance(key, str) else None
         if name is None:
-            raise UnknownKeyError(key, [to_camel(known) for known in model.model_fields])
+            raise UnknownKeyError(key, [spell(known) for known in model.model_fields])
         if name in renamed:
             raise ValueError(f"holds both {to_camel(name)} and {name}. Keep one.")
         renamed[name] = value

@@ -42,6 +42,26 @@ _API_KEY = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 _WORKSPACE = re.compile(r"[A-Za-z0-9_.-]{0,128}")
 
 
+def sendable_key(key: str) -> str:
+    """Return a key that an HTTP header can carry as it is.
+
+    Raises:
+        ValueError: it cannot; the text does not repeat the key.
+    """
+    if not _API_KEY.fullmatch(key):
+        raise ValueError(
+            "holds characters that no HTTP header can carry. Use printable ASCII without "
+            "blanks or line breaks at the ends."
+        )
+    return key
+
+
+def warn_of_a_key_in_the_clear(origin: Origin) -> None:
+    """Log that a key will travel unencrypted, where it leaves this machine."""
+    if origin.scheme == "http" and not origin.is_loopback:
+        get_logger().warning("settings_key_over_plain_http", endpoint=str(origin))
+
+
 # --- groups -----------------------------------------------------------------------------------
 
 
@@ -228,12 +248,7 @@ class LightRagSettings(BaseSettings):
         key = value.get_secret_value()
         if not key.strip():
             key = os.environ.get(API_KEY_VARIABLE, "")
-        if key.strip() and not _API_KEY.fullmatch(key):
-            raise ValueError(
-                "holds characters that no HTTP header can carry. Use printable ASCII without "
-                "blanks or line breaks at the ends."
-            )
-        return SecretStr(key if key.strip() else "")
+        return SecretStr(sendable_key(key) if key.strip() else "")
 
     @field_validator("workspace", mode="after")
     @classmethod
@@ -261,9 +276,8 @@ class LightRagSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _warn_of_a_key_in_the_clear(self) -> Self:
-        origin = parse_origin(self.endpoint)
-        if self.api_key.get_secret_value() and origin.scheme == "http" and not origin.is_loopback:
-            get_logger().warning("settings_key_over_plain_http", endpoint=str(origin))
+        if self.api_key.get_secret_value():
+            warn_of_a_key_in_the_clear(parse_origin(self.endpoint))
         return self
 
 

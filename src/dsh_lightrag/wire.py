@@ -37,6 +37,8 @@ API_KEY_HEADER = "X-API-Key"
 WORKSPACE_HEADER = "LIGHTRAG-WORKSPACE"
 NO_CONTEXT_MARK = "[no-context]"
 NO_RESULTS = "no_results"
+# What POST /query says, in an HTTP 200, when the server's model or embedding backend is dead.
+BACKEND_FAILED = "No relevant context found for the query."
 MAX_QUERY_CHARS = 65_536
 MAX_TOP_K = 1000
 MAX_SAFE_INTEGER = 2**53 - 1
@@ -93,6 +95,8 @@ class QueryRequest(Request):
     top_k: int
     include_references: bool = True
     include_chunk_content: bool = False
+    only_need_context: bool | None = None
+    stream: bool | None = None
 
 
 class QueryDataRequest(Request):
