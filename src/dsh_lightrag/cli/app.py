@@ -21,6 +21,7 @@ from dsh_lightrag.errors import (
     MissingExtraError,
 )
 from dsh_lightrag.logs import frames_of
+from dsh_lightrag.prompt.commands import mount
 from dsh_lightrag.version import __version__
 
 if TYPE_CHECKING:
@@ -137,3 +138,4 @@ app = typer.Typer(
 app.callback()(_main)
 for function in COMMANDS:
     app.command()(ended(function))
+mount(app, ended)  # pipeline, augment
