@@ -53,6 +53,9 @@ class KnowledgeTool(FunctionTool):
         # The functions serve those who take them out of the tool, conversions to others say.
         super().__init__(fn=text_blocking, async_fn=text, metadata=KnowledgeMetadata(tool))
 
+    def __call__(self, /, *_: Any, **arguments: Any) -> ToolOutput:
+        return self.call(**arguments)
+
     def call(self, /, *_: Any, **arguments: Any) -> ToolOutput:
         """Call the tool, inside a running loop too."""
         return self._output(self._desk.ask_blocking(self._name, arguments), arguments)
