@@ -144,7 +144,9 @@ async def test_shows_a_bug_as_a_failure_that_tells_nothing(host_type, settings, 
     assert shown.failed
     assert "dsh-lightrag: broken failed by a fault of the plugin itself" in shown.text
     assert "secret detail" not in shown.text
-    (record,) = [json.loads(line) for line in capfd.readouterr().err.splitlines() if '"tool"' in line]
+    (record,) = [
+        json.loads(line) for line in capfd.readouterr().err.splitlines() if '"tool"' in line
+    ]
     assert record["outcome"] == "bug"
 
 
@@ -158,7 +160,9 @@ async def test_cancelling_the_hosts_task_ends_the_request(host_type, server, set
         with contextlib.suppress(asyncio.CancelledError):
             await call
         assert await asyncio.to_thread(server.left.wait, WAIT_S)
-    (record,) = [json.loads(line) for line in capfd.readouterr().err.splitlines() if '"tool"' in line]
+    (record,) = [
+        json.loads(line) for line in capfd.readouterr().err.splitlines() if '"tool"' in line
+    ]
     assert record["outcome"] == "cancelled"
 
 

@@ -54,6 +54,7 @@ class KnowledgeTool(FunctionTool):
         super().__init__(fn=text_blocking, async_fn=text, metadata=KnowledgeMetadata(tool))
 
     def __call__(self, /, *_: Any, **arguments: Any) -> ToolOutput:
+        """Call the tool, as `call`."""
         return self.call(**arguments)
 
     def call(self, /, *_: Any, **arguments: Any) -> ToolOutput:
