@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
@@ -46,3 +47,11 @@ def server():
 def settings(server):
     """What a deployment sets: where, the key, and nothing else."""
     return LightRagSettings(endpoint=server.url, apiKey=KEY)
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C interrupts here and in new processes, even where it is ignored: in background jobs."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

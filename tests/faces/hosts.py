@@ -138,7 +138,7 @@ class PydanticAI:
             name, arguments = self._wanted
             self._wanted = None
             return ModelResponse(parts=[ToolCallPart(name, json.dumps(arguments))])
-        self._last = messages[-1].parts[-1]
+        self.last = messages[-1].parts[-1]
         return ModelResponse(parts=[TextPart("done")])
 
     async def _run(self, wanted=None):
@@ -151,7 +151,7 @@ class PydanticAI:
 
     async def call(self, name, arguments):
         await self._run((name, arguments))
-        part = self._last
+        part = self.last
         failed = part.outcome in ("failed", "retried")
         return Shown(part.model_response_str(), failed, part.metadata)
 

@@ -8,6 +8,7 @@ import pytest
 
 from dsh_lightrag import Access, Dispatcher, LightRagSettings, Tool, toolbox
 from dsh_lightrag.dispatch import Args, Result
+from dsh_lightrag.faces import openai_agents
 
 from .hosts import AWAITING_HOSTS, HOSTS, ClaudeAgent, Llm, OpenAIAgents, PydanticAI
 from .server import KEY, WAIT_S
@@ -201,6 +202,21 @@ async def test_leaves_a_dispatcher_that_was_passed_to_its_owner(host_type, serve
     # Hosts that call without await have a loop, and so a connection, of their own.
     without_await = host_type.__name__.endswith("WithoutAwait") or host_type is Llm
     assert server.connections == 1 + without_await
+
+
+async def test_openai_tells_that_arguments_must_be_json(settings):
+    async with openai_agents.tools(settings) as tools:
+        assert "must be one JSON object" in await tools[0].on_invoke_tool(None, '{"question": ')
+        assert "question is required" in await tools[0].on_invoke_tool(None, "")
+
+
+async def test_pydantic_ai_counts_wrong_arguments_as_retries_and_other_failures_not(settings):
+    async with PydanticAI(settings) as host:
+        await host.call("dsh_lightrag_query", {})
+        assert host.last.outcome == "retried"
+    async with PydanticAI(LightRagSettings(endpoint="http://127.0.0.1:9")) as host:
+        await host.call("dsh_lightrag_query", QUESTION)
+        assert host.last.outcome == "failed"
 
 
 async def test_claude_answers_names_it_does_not_list(settings):

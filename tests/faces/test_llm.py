@@ -137,6 +137,7 @@ def test_answers_a_bad_configuration_when_a_tool_is_called(command, server, vari
     assert server.requests == []
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_control_c_cancels_the_call(command, server):
     server.hang()
     process = command("-m", "scripted", "-T", ASK[0], json.dumps([ASK]))
