@@ -95,12 +95,14 @@ class BlockingToolbox:
         return self._loop
 
     def _forget_parent(self) -> None:
-        """Start afresh in a forked child, where the thread does not exist."""
+        """Start afresh in a forked child, where the thread does not exist.
+
+        The parent's loop is let go, not closed, which would reach through descriptors that both
+        processes share. (Nor is it collected: the thread's frame, never left, still holds it.)
+        """
         self._lock = threading.Lock()  # another thread may have held it at the fork
         if self._finalizer is not None:
             self._finalizer.detach()
-        if self._loop is not None:
-            _parents.append(self._loop)
         self._loop = self._finalizer = None
 
 
@@ -149,9 +151,6 @@ async def _wind_up(dispatcher: Dispatcher) -> None:
 # --- forks ------------------------------------------------------------------------------------
 
 _toolboxes: weakref.WeakSet[BlockingToolbox] = weakref.WeakSet()
-# Loops of the parent, kept in a child: collecting one would close it, and closing it would reach
-# through the descriptors that both processes share.
-_parents: list[_LoopThread] = []
 
 
 def _forget_parents() -> None:

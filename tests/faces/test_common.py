@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import sys
+import threading
 import tomllib
 from pathlib import Path
 
@@ -75,4 +76,5 @@ async def test_a_list_of_tools_closes_both_kinds_of_connections(server, settings
         await tools[0].ainvoke({"question": "Who found polonium?"})
         tools[0].invoke({"question": "Who found polonium?"})
         assert server.connections == 2
+    assert "dsh-lightrag" not in [thread.name for thread in threading.enumerate()]
     await tools.aclose()
