@@ -65,8 +65,9 @@ class _Results(GenerateJsonSchema):
 
 
 def arguments_schema(model: type[BaseModel]) -> JsonSchema:
-    """Return the input schema of a closed argument model."""
+    """Return the input schema of a closed argument model, without the model's own docstring."""
     schema = model.model_json_schema(by_alias=True, schema_generator=_Arguments)
+    schema.pop("description", None)  # it is for readers of the code; the tool has its description
     return {"required": [], **_plain(schema, schema.get("$defs", {}))}
 
 

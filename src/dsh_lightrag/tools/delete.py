@@ -14,7 +14,8 @@ class DeleteArgs(Args):
     """Which document."""
 
     document_id: str = Field(
-        description="The document's id (doc-…), as dsh_lightrag_documents lists it; not its name."
+        description="The id of one document (doc-…), exactly as dsh_lightrag_documents or "
+        "dsh_lightrag_insert gave it; not its name, and one id per call."
     )
 
 
@@ -54,11 +55,14 @@ TOOL = Tool(
     title="Delete a document",
     summary=(
         "Delete one document, by id, with the chunks, entities and relations that only it "
-        "contributed. Use it to remove or replace a document; look its id up with "
-        "dsh_lightrag_documents first. It writes and cannot be undone, not by a scan either: "
-        "inserted text has no file, and files move after processing. Keep the source and insert "
-        "it again. The server deletes in the background and accepts ids that do not exist, so the "
-        "result says only that it was started. It is refused (busy) while the server is processing."
+        "contributed. Use it to remove a document, or to make room before dsh_lightrag_insert "
+        "files a new version under the same name. Destructive, and dsh_lightrag_scan does not "
+        "bring it back: inserted text has no file and processed files have moved, so keep the "
+        "source first. Asynchronous, for seconds to minutes; refused (busy) while the server "
+        "is processing. The server accepts ids that do not exist, so a result proves no "
+        "deletion: wait with dsh_lightrag_status until pipelineBusy is false, then look in "
+        "dsh_lightrag_documents. Files on the server are not deleted. Returns at once status, "
+        "message and docId."
     ),
     access=Access.WRITE,
     args=DeleteArgs,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
@@ -22,12 +22,15 @@ class DocumentsArgs(Args):
     """Which documents."""
 
     status: Annotated[Status, BeforeValidator(_any_case)] | None = Field(
-        None, description="List only documents in this state, in any case. Absent: all."
+        None,
+        description="List only documents in this state, upper or lower case. processed: "
+        "searchable. failed: errorMessage says why. All others: still in work. Absent: all "
+        "states.",
     )
     limit: int | None = Field(
         None,
-        description="How many to list, newest first; clamped to 1 and this deployment's maximum "
-        "(normally 200), which is also what is listed when it is absent.",
+        description="How many to list, 1 to this deployment's maximum, normally 200; values "
+        "outside are clamped. Absent: the maximum. truncated tells whether there are more.",
     )
 
 
@@ -47,7 +50,7 @@ class DocumentResult(Result):
 class DocumentsResult(Result):
     """A listing, and the counts of the whole base."""
 
-    documents: list[DocumentResult] = Field(description="Newest first.")
+    documents: list[DocumentResult] = Field(description="Last changed first.")
     count: int = Field(description="How many are listed here.")
     total_count: int | None = Field(
         description="How many the filter matches; null when the server does not say."
@@ -147,12 +150,14 @@ TOOL = Tool(
     name="dsh_lightrag_documents",
     title="List documents",
     summary=(
-        "List the documents that the knowledge base holds, newest first, each with its id, "
-        "source, state and, where it failed, the reason. Use it to see what can be asked about, "
-        "to find the id of a document, or to learn why an ingestion failed; use "
-        "dsh_lightrag_query to read what documents say, dsh_lightrag_status for the counts alone. "
-        "It costs one quick request per 200 documents, no model call, and changes nothing."
-        f" States: {', '.join(get_args(Status))}."
+        "List the documents of the knowledge base, last changed first, each with id, source "
+        "name, state, size and, where it failed, the reason. Use it to see what can be asked "
+        "about, to find the id that dsh_lightrag_delete (where offered) takes, or to follow "
+        "an insert or a scan by its trackId. Use dsh_lightrag_query to read what documents "
+        "say, dsh_lightrag_status for health and counts alone. Read-only and quick: one "
+        "request per 200 documents, no language-model call. Returns documents, count, "
+        "totalCount (that the filter matches), statusCounts (of the whole base) and "
+        "truncated; there is no next page beyond limit, so narrow by status."
     ),
     access=Access.READ,
     args=DocumentsArgs,

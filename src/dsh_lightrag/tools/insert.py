@@ -23,11 +23,17 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 class InsertArgs(Args):
     """What to file, and under which name."""
 
-    text: str = Field(description="The text to add; at most this deployment's cap, in bytes.")
+    text: str = Field(
+        description="The whole text to file, not blank, at most this deployment's cap, normally "
+        "200000 bytes of UTF-8; split a longer one over several sources. It is filed as it "
+        "is: nothing is fetched from a URL or a path."
+    )
     source: str | None = Field(
         None,
-        description="Where the text is from: a file name or URL, whose last path segment must be "
-        "new in the base and becomes the document's name. Absent: a name made from the text.",
+        description="The name to file it under: a file name, path or URL, of which the last "
+        "segment counts; it must be new in the base, and [brackets] before the extension are "
+        "refused. Absent: a name made from a hash of the text, so that the same text has the "
+        "same name.",
     )
 
 
@@ -118,12 +124,15 @@ TOOL = Tool(
     name="dsh_lightrag_insert",
     title="Insert a text",
     summary=(
-        "Add a text to the knowledge base under a source name. Use it for knowledge that later "
-        "questions should find; use dsh_lightrag_scan for files that lie in the server's input "
-        "folder. It writes: the server splits, embeds and extracts in the background, with model "
-        "calls per chunk, for seconds to minutes, so the result says only that the text was "
-        "accepted. A source whose name is already there is refused (conflict): there is no "
-        "update; delete the old document first."
+        "Add one text to the knowledge base as a new document under a source name. Use it for "
+        "knowledge that later questions should find; use dsh_lightrag_scan for files in the "
+        "server's own input folder. It never updates: a name that exists is refused "
+        "(conflict), so delete that document with dsh_lightrag_delete and wait until it is "
+        "gone; text that exists under another name ends as failed. It writes, asynchronously: "
+        "the server splits, embeds and extracts in the background, with language-model calls "
+        "for every passage, for seconds to minutes. Returns at once status, message, trackId, "
+        "and source and documentId as they will be filed: accepted, not searchable yet. "
+        "Follow it with dsh_lightrag_documents until its state is processed or failed."
     ),
     access=Access.WRITE,
     args=InsertArgs,

@@ -14,21 +14,29 @@ class QueryArgs(Args):
     """What may be asked."""
 
     question: str = Field(
-        description="The question in full sentences, in the language of the documents; "
-        "at least 3 characters (Chinese, Japanese and Korean ones count as 2)."
+        description="The question as one full sentence, in the language of the documents, with "
+        "names and terms as they are written there; 3 to 65536 characters, each Chinese, "
+        "Japanese or Korean one counts as 2 towards the 3."
     )
     mode: Mode | None = Field(
         None,
-        description="How to retrieve: mix = graph and vectors (the usual default), naive = vectors "
-        "only (fastest), local = around entities, global = across relations, hybrid = local and "
-        "global, bypass = no retrieval, the server's model alone. Absent: this deployment's.",
+        description="How to retrieve. mix: graph and passages, the best first choice. naive: "
+        "passages only, the fastest, for wording. local: facts about named things. global: "
+        "themes and relations across documents. hybrid: local and global. bypass: nothing is "
+        "retrieved, the server's model answers from memory, without sources. Absent: this "
+        "deployment's mode, normally mix.",
     )
     top_k: int | None = Field(
-        None, description="How many items to retrieve, 1 to 200; values outside are clamped."
+        None,
+        description="How many entities and relations of the graph to retrieve, 1 to 200; values "
+        "outside are clamped. Higher finds more and takes longer; modes naive and bypass "
+        "ignore it. Absent: this deployment's number, normally 20.",
     )
     with_content: bool = Field(
         default=False,
-        description="Also return the text of the retrieved chunks with each reference.",
+        description="true: each reference also carries its retrieved passages (content), all of "
+        "them together up to this deployment's cap, normally 48000 bytes, to quote or check. "
+        "false: sources by name only.",
     )
 
 
@@ -140,12 +148,16 @@ TOOL = Tool(
     name="dsh_lightrag_query",
     title="Ask the knowledge base",
     summary=(
-        "Ask the knowledge base a question and get a written answer with its sources. Use it "
-        "whenever the answer may stand in the ingested documents; use dsh_lightrag_query_data "
-        "instead (where it is there) when you want the raw passages to compose an answer "
-        "yourself, dsh_lightrag_documents to see which documents exist, dsh_lightrag_status when "
-        "answers come back empty. A call costs retrieval and one or two calls of the server's "
-        "language model, so it may take seconds to minutes. It changes nothing in the base."
+        "Ask the knowledge base a question and get one written answer with the sources it "
+        "cites. Use it first whenever the ingested documents may hold the answer. Use "
+        "dsh_lightrag_query_data (where offered) for raw passages to quote or judge yourself, "
+        "dsh_lightrag_documents to see which documents exist, dsh_lightrag_status when "
+        "answers come back empty or calls fail. Read-only. It waits for retrieval and up to "
+        "two language-model calls on the server (mode naive: one), seconds to minutes; the "
+        "server may repeat its earlier answer to the same question although documents changed "
+        "since. Returns answer, references (referenceId, filePath, content), referenceCount, "
+        "truncated, and llmGenerated: false means that no model answered, and the text says "
+        "why."
     ),
     access=Access.READ,
     args=QueryArgs,

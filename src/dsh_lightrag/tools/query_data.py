@@ -23,7 +23,7 @@ _KeywordList = Annotated[list[Annotated[str, Field(max_length=512)]], Field(max_
 class Turn(Args):
     """One earlier turn of the conversation."""
 
-    role: str = Field(max_length=64, description="user or assistant.")
+    role: str = Field(max_length=64, description="Who spoke: user or assistant.")
     content: str = Field(max_length=32_768, description="What was said; at most 32768 characters.")
 
 
@@ -33,49 +33,75 @@ class QueryDataArgs(Args):
     model_config = ConfigDict(alias_generator=None)
 
     query: str = Field(
-        description="What to retrieve for, in the language of the documents; at least 3 "
-        "characters (Chinese, Japanese and Korean ones count as 2)."
+        description="What to find evidence for, as a full question, in the language of the "
+        "documents, with names as they are written there; 3 to 65536 characters, each "
+        "Chinese, Japanese or Korean one counts as 2 towards the 3."
     )
     mode: wire.Mode | None = Field(
         None,
-        description="How to retrieve: mix = graph and vectors (the usual default), naive = vectors "
-        "only (needs no language model), local = around entities, global = across relations, "
-        "hybrid = local and global, bypass = nothing is retrieved. Absent: this deployment's.",
+        description="How to retrieve. mix: graph and passages, the best first choice. naive: "
+        "passages only, without a language model. local: around named things. global: across "
+        "relations. hybrid: local and global. bypass: nothing is retrieved. Absent: this "
+        "deployment's mode, normally mix.",
     )
     top_k: int | None = Field(
-        None, description="Entities or relations to retrieve, 1 to 200; clamped."
+        None,
+        description="Entities (local), relations (global) or both to retrieve from the graph, 1 "
+        "to 200; values outside are clamped; mode naive ignores it. Absent: this deployment's "
+        "number, normally 20.",
     )
-    chunk_top_k: int | None = Field(None, description="Chunks to retrieve, 1 to 200; clamped.")
+    chunk_top_k: int | None = Field(
+        None,
+        description="Passages to keep after vector search and reranking, 1 to 200; values outside "
+        "are clamped. Absent: the server's number, normally 20.",
+    )
     hl_keywords: _KeywordList | None = Field(
         None,
-        description="Themes to search relations with, at most 64 of 512 characters; with "
-        "ll_keywords they spare the server's language model a call.",
+        description="Themes to search relations with, at most 64 of 512 characters each. Given "
+        "here or in ll_keywords, the server makes none itself, which spares its language- "
+        "model call; mode naive uses none. Absent: the server's model makes them.",
     )
     ll_keywords: _KeywordList | None = Field(
-        None, description="Names to search entities with, at most 64 of 512 characters."
+        None,
+        description="Names of things to search entities with, at most 64 of 512 characters each; "
+        "otherwise as hl_keywords.",
     )
     user_prompt: str | None = Field(
         None,
         max_length=65_536,
-        description="Passed on to the server; it steers answers, not what is retrieved.",
+        description="An instruction for a written answer, at most 65536 characters. Passed on, "
+        "but it does not change what is retrieved.",
     )
     enable_rerank: bool | None = Field(
-        None, description="Rerank chunks where the server has a reranker."
+        None,
+        description="false: keep passages in vector order. true: rerank them where the server has "
+        "a reranker; without one it changes nothing. Absent: as the server is set.",
     )
     response_type: Annotated[str, Field(min_length=1, max_length=256)] | None = Field(
-        None, description="Passed on to the server; the form of answers, not of evidence."
+        None,
+        description="The form of a written answer, such as Bullet Points, 1 to 256 characters. "
+        "Passed on, but it does not change what is retrieved.",
     )
     max_total_tokens: _Tokens | None = Field(
-        None, description="Token budget of all evidence, 1 to 1000000."
+        None,
+        description="Tokens that all evidence together may have, 1 to 1000000; passages get what "
+        "entities and relationships leave. Absent: the server's number, normally 30000.",
     )
     max_entity_tokens: _Tokens | None = Field(
-        None, description="Token budget of entities, 1 to 1000000."
+        None,
+        description="Tokens that entities may have, 1 to 1000000, inside max_total_tokens. "
+        "Absent: the server's number, normally 6000.",
     )
     max_relation_tokens: _Tokens | None = Field(
-        None, description="Token budget of relationships, 1 to 1000000."
+        None,
+        description="Tokens that relationships may have, 1 to 1000000, inside max_total_tokens. "
+        "Absent: the server's number, normally 8000.",
     )
     conversation_history: Annotated[list[Turn], Field(max_length=128)] | None = Field(
-        None, description="Earlier turns, oldest first, at most 128."
+        None,
+        description="Earlier turns, oldest first, at most 128; with query and user_prompt at most "
+        "131072 characters. Passed on, but retrieval looks at query alone: say there what "
+        "matters.",
     )
 
 
@@ -267,11 +293,15 @@ TOOL = Tool(
     name="dsh_lightrag_query_data",
     title="Retrieve raw evidence",
     summary=(
-        "Retrieve raw evidence for a question: passages, entities, relationships and their "
-        "sources, without a written answer. Use it to compose or verify an answer yourself; use "
-        "dsh_lightrag_query for a finished answer. A call costs retrieval and, unless keywords "
-        "are given or mode is naive, one call of the server's language model. It has no side "
-        "effects. Mode bypass retrieves nothing."
+        "Retrieve the raw evidence for a question: passages, entities and relationships with "
+        "their sources, and no written answer. Use it to quote, verify or combine sources "
+        "yourself, or to check an answer that you doubt; use dsh_lightrag_query for a "
+        "finished answer, dsh_lightrag_documents for a list of documents. It has no side "
+        "effects. It waits for retrieval and, unless keywords are given or mode is naive, one "
+        "language-model call on the server, so seconds to a minute. Mode bypass retrieves "
+        "nothing. Returns chunks, entities, relationships and references in order of rank, "
+        "the keywords searched with, mode, a count of each before text was cut to this "
+        "deployment's caps, and truncated."
     ),
     access=Access.READ,
     args=QueryDataArgs,

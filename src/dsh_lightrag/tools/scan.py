@@ -39,11 +39,14 @@ TOOL = Tool(
     name="dsh_lightrag_scan",
     title="Scan the input folder",
     summary=(
-        "Make the server take in the new files of its own input folder, retry documents that "
-        "failed and resume those that got stuck. Use it after files were placed there or after a "
-        "failure was mended; use dsh_lightrag_insert for a text that you hold. It writes: "
-        "processing runs in the background with model calls per chunk, so the result says only "
-        "that it was started. It is refused (busy) while the server is processing."
+        "Make the server read its own input folder: take in new files, retry documents that "
+        "failed and resume interrupted ones. Use it after others have placed files there, or "
+        "once the cause of failures is mended; use dsh_lightrag_insert for a text that you "
+        "hold, since this uploads nothing and takes no path. It writes, asynchronously: every "
+        "document that is taken in or retried costs language-model calls, minutes or longer "
+        "for many files. Refused (busy) while the server is processing. Returns at once "
+        "status, message and trackId: started, not done. Wait with dsh_lightrag_status until "
+        "pipelineBusy is false, then see dsh_lightrag_documents for what came of it."
     ),
     access=Access.WRITE,
     args=ScanArgs,

@@ -96,11 +96,15 @@ TOOL = Tool(
     name="dsh_lightrag_status",
     title="Check the knowledge base",
     summary=(
-        "Check the knowledge base: whether the server is up, whether the key is accepted, its "
-        "versions, whether it is processing documents, and how many documents stand in which "
-        "state. Use it first when answers come back empty or calls fail, and to wait for an "
-        "insert, a scan or a delete to finish; use dsh_lightrag_documents for the single "
-        "documents. It costs two quick requests, no model call, and changes nothing."
+        "Check whether the knowledge base can be used: is the server up, is this deployment's "
+        "key accepted, is anything ingested, is the server processing now. Use it first when "
+        "answers come back empty or calls fail, and to wait until pipelineBusy is false after "
+        "an insert, a scan or a delete. Use dsh_lightrag_documents for single documents and "
+        "why they failed; questions go to dsh_lightrag_query. Read-only and quick: two "
+        "requests side by side, no language-model call. Returns status, coreVersion, "
+        "apiVersion, authMode, pipelineBusy and statusCounts (documents per state); "
+        "countsError (code, message) stands for the counts when only they could not be read, "
+        "as with a wrong key."
     ),
     access=Access.READ,
     args=StatusArgs,

@@ -1,0 +1,1 @@
+"""The catalog offered to each host: one file per host, and nothing but translation in them."""

@@ -1,0 +1,1 @@
+"""The catalog as each framework shows it, over a real socket."""
