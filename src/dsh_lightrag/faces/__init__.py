@@ -1,0 +1,1 @@
+"""The catalog, offered to each host in that host's own words. A face only translates."""
