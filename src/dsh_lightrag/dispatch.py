@@ -29,6 +29,8 @@ from dsh_lightrag.schemas import JsonSchema, arguments_schema, result_schema
 from dsh_lightrag.text import Redactor, TextForm, excerpt, fence_tag, present, utf8_size
 
 if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
     from dsh_lightrag.settings import LightRagSettings
     from dsh_lightrag.transport import Transport
 
@@ -214,7 +216,6 @@ class Dispatcher:
         self._owns_transport = transport is None
         self._opening = threading.Lock()
         self._redact = Redactor(settings.api_key.get_secret_value())
-        self._log = get_logger()
 
     async def __aenter__(self) -> Self:
         return self
@@ -226,6 +227,10 @@ class Dispatcher:
         """Close the connections; idempotent."""
         if self._transport is not None and self._owns_transport:
             await self._transport.aclose()
+
+    @cached_property
+    def _log(self) -> FilteringBoundLogger:
+        return get_logger()
 
     @property
     def tools(self) -> tuple[AnyTool, ...]:

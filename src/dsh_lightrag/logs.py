@@ -13,8 +13,6 @@ import traceback
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, cast
 
-import structlog
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -34,6 +32,10 @@ class _Stderr:
 
 def get_logger() -> FilteringBoundLogger:
     """Return the plugin's logger."""
+    # Not at the top: structlog loads Rich where Rich is installed, and a process that has nothing
+    # to record yet need not wait for either.
+    import structlog  # noqa: PLC0415
+
     return cast(
         "FilteringBoundLogger",
         structlog.wrap_logger(
