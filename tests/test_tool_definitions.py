@@ -15,7 +15,7 @@ from dsh_lightrag import TOOLS, Access
 from dsh_lightrag.bounds import Bounds
 from dsh_lightrag.dispatch import BOUNDARIES
 from dsh_lightrag.settings import LightRagSettings
-from dsh_lightrag.tools.question import TOP_K
+from dsh_lightrag.question import TOP_K
 
 SNAPSHOT = Path(__file__).with_name("tool_definitions.json")
 NAMES = {tool.name for tool in TOOLS}

@@ -35,7 +35,7 @@ class Bounds:
             value = _integral(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return self.default
-        if not math.isfinite(value):
+        if isinstance(value, float) and not math.isfinite(value):
             return self.default
         return max(self.low, min(math.floor(value), self.high))
 

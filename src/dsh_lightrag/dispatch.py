@@ -77,6 +77,9 @@ class Args(BaseModel):
         alias_generator=to_camel,
         allow_inf_nan=False,
         defer_build=True,
+        # Far above any cap of ours; having a limit makes pydantic look at the code points, and
+        # refuse the lone surrogates that no request could carry.
+        str_max_length=2**31,
     )
 
 
@@ -308,23 +311,25 @@ class Dispatcher:
         return LightRagError(Code.INVALID_ARGUMENT, f"{message}{more}.")
 
     def _deps(self) -> Deps:
+        transport = self._open()  # before the clock starts: the first call imports httpx
         budget = Budget.start(self.settings.timeout_ms)
-        return Deps(LightRagClient(self._open(), budget), self.settings, self._redact)
+        return Deps(LightRagClient(transport, budget), self.settings, self._redact)
 
     def _open(self) -> Transport:
         with self._opening:  # two threads must not make two: one's pool would never be closed
             if self._transport is None:
-                # Not at the top: httpx loads Rich where Rich is installed, and a process that
-                # lists tools and never calls one need not wait for either.
-                from dsh_lightrag.transport import Transport  # noqa: PLC0415
+                # httpx loads Rich where Rich is installed.
+                from dsh_lightrag.transport import (  # noqa: PLC0415 - listing tools needs neither
+                    Transport,
+                )
 
                 self._transport = Transport(self.settings.connection)
             return self._transport
 
     def _finish(self, tool: AnyTool, result: Result) -> Outcome:
-        text = present(tool.show(result), self.settings.output.max_text_bytes, fence_tag())
-        structured = result.model_dump(mode="json", exclude_unset=True)
-        return Outcome(tool.name, structured, self._redact(text))
+        form = tool.show(result).redacted(self._redact)
+        text = present(form, self.settings.output.max_text_bytes, fence_tag())
+        return Outcome(tool.name, result.model_dump(mode="json", exclude_unset=True), text)
 
 
 async def with_sibling(main: Coroutine[Any, Any, M], side: Coroutine[Any, Any, S]) -> Both[M, S]:

@@ -32,9 +32,8 @@ class _Stderr:
 
 def get_logger() -> FilteringBoundLogger:
     """Return the plugin's logger."""
-    # Not at the top: structlog loads Rich where Rich is installed, and a process that has nothing
-    # to record yet need not wait for either.
-    import structlog  # noqa: PLC0415
+    # structlog loads Rich where Rich is installed.
+    import structlog  # noqa: PLC0415 - a process that has nothing to record needs neither
 
     return cast(
         "FilteringBoundLogger",
@@ -63,8 +62,10 @@ def without_info() -> Iterator[None]:
 
 
 def _drop_unwanted(_logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    from structlog import DropEvent  # noqa: PLC0415 - as in get_logger, which is why it is loaded
+
     if method == "info" and _WITHOUT_INFO.get():
-        raise structlog.DropEvent
+        raise DropEvent
     return event
 
 

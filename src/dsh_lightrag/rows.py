@@ -100,6 +100,9 @@ def _typed(
                 nested = f"{variable}{ENV_DELIMITER}"
                 raise ConfigurationError(variable, "is a group.", f"Set {nested}<NAME> instead.")
             yield name, dict(_typed(group, value, f"{variable}{ENV_DELIMITER}"))
+        elif isinstance(value, Mapping):
+            inner = f"{variable}{ENV_DELIMITER}"
+            raise ConfigurationError(f"{inner}*", "is not a setting.", f"Set {variable} itself.")
         elif model.model_fields[name].annotation is bool:
             if value not in _ENV_BOOLEANS:
                 raise ConfigurationError(variable, "must be true, false, 1 or 0.", "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -148,6 +148,15 @@ class TextForm:
     data: str = ""
     advice: str = ""
     narrower: str = "Ask for less to see all of it."
+
+    def redacted(self, redact: Redactor) -> TextForm:
+        """Return the form without the secret; before any cut, which could leave half of it."""
+        return replace(
+            self,
+            summary=redact(self.summary),
+            data=redact(self.data),
+            advice=redact(self.advice),
+        )
 
 
 def fence_tag() -> str:

@@ -159,8 +159,10 @@ def _count(value: object) -> int:
     """Coerce a JSON number to a non-negative integer that every JSON reader can hold."""
     if isinstance(value, str):
         value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError("not a number")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("not a number")  # noqa: TRY004 - pydantic reads ValueError as a fault
+    if isinstance(value, float) and not math.isfinite(value):  # of a huge int it would overflow
+        raise ValueError("not finite")
     return max(0, min(math.floor(value), MAX_SAFE_INTEGER))
 
 

@@ -18,7 +18,7 @@ from dsh_lightrag.prompt.block import make_block
 from dsh_lightrag.prompt.config import KnowledgeConfig
 from dsh_lightrag.prompt.waiting import wait_for
 from dsh_lightrag.text import clean
-from dsh_lightrag.tools.question import accepted_question
+from dsh_lightrag.question import accepted_question
 from dsh_lightrag.wire import BACKEND_FAILED, NO_CONTEXT_MARK, QueryRequest
 
 if TYPE_CHECKING:

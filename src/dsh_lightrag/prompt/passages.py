@@ -9,7 +9,7 @@ from dsh_lightrag.budget import Budget
 from dsh_lightrag.client import LightRagClient
 from dsh_lightrag.errors import ConfigurationError
 from dsh_lightrag.text import Allowance
-from dsh_lightrag.tools.question import accepted_question
+from dsh_lightrag.question import accepted_question
 from dsh_lightrag.wire import QueryDataRequest
 
 if TYPE_CHECKING:

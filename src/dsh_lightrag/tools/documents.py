@@ -67,26 +67,31 @@ class _Listing:
         self.documents: dict[str, Document] = {}
         self.total: int | None = None
         self.counts: dict[str, int] = {}
-        self.more = True
+        self.worth_asking_on = True
+        self._most = 0
+        self._said_more = False
 
     def add(self, page: DocumentsReply, page_size: int) -> None:
-        """Take a page; `more` tells whether another is worth asking for."""
+        """Take a page; `worth_asking_on` tells whether another could bring anything new."""
         before = len(self.documents)
         self.documents.update((document.id, document) for document in page.documents)
         self.total = page.pagination.total_count
+        self._most = max(self._most, self.total or 0)
         self.counts = dict(page.status_counts) or self.counts
         has_next = page.pagination.has_next
-        self.more = len(page.documents) >= page_size if has_next is None else has_next
-        if len(self.documents) == before:  # a page of nothing new will not end by asking on
-            self.more = False
+        self._said_more = len(page.documents) >= page_size if has_next is None else has_next
+        self.worth_asking_on = self._said_more and len(self.documents) > before
 
     @property
     def truncated(self) -> bool:
-        """Whether documents exist beyond the limit, as far as the server tells."""
-        shown = min(len(self.documents), self.limit)
-        if self.total is not None:
-            return shown < self.total
-        return self.more or len(self.documents) > self.limit
+        """Whether there are documents that are not listed, as far as any page told.
+
+        The largest total counts: rows that a shrinking index shifted into pages already read
+        are missing here.
+        """
+        if len(self.documents) > self.limit:
+            return True
+        return self._said_more if self.total is None else len(self.documents) < self._most
 
 
 async def run(args: DocumentsArgs, deps: Deps) -> DocumentsResult:
@@ -96,7 +101,7 @@ async def run(args: DocumentsArgs, deps: Deps) -> DocumentsResult:
     page_size = max(PAGE_SIZES[0], min(limit, PAGE_SIZES[1]))
     listing = _Listing(limit)
     page = 1
-    while listing.more and len(listing.documents) < limit:
+    while listing.worth_asking_on and len(listing.documents) < limit:
         request = DocumentsRequest(status_filter=args.status, page=page, page_size=page_size)
         listing.add(await deps.client.documents(request), page_size)
         page += 1
@@ -111,7 +116,7 @@ async def run(args: DocumentsArgs, deps: Deps) -> DocumentsResult:
 
 
 def _listed(document: Document) -> DocumentResult:
-    reason = cut(document.error_msg or "", MAX_REASON_BYTES).text.strip()
+    reason = cut((document.error_msg or "").strip(), MAX_REASON_BYTES).text
     return DocumentResult(
         id=document.id,
         file_path=document.file_path,

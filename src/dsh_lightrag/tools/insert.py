@@ -82,8 +82,7 @@ def filed_name(source: str) -> str:
     if _CONTROL.search(source):
         raise LightRagError(Code.INVALID_ARGUMENT, "source must not hold control characters.")
     name = source.strip().rstrip("/").rpartition("/")[2]
-    hint = _PARSER_HINT.search(name)
-    if hint:
+    while hint := _PARSER_HINT.search(name):  # it strips one per step, and files in two steps
         engine = re.split(r"[-(]", hint[1].strip(), maxsplit=1)[0].lower()
         if engine not in _PARSER_ENGINES or not hint[1].strip():
             raise LightRagError(

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from dsh_lightrag.dispatch import Access, Args, Deps, Result, Tool
 from dsh_lightrag.text import Allowance, TextForm, cut
-from dsh_lightrag.tools.question import TOP_K, accepted_question
+from dsh_lightrag.question import TOP_K, accepted_question
 from dsh_lightrag.wire import NO_CONTEXT_MARK, Mode, QueryReply, QueryRequest, Reference
 
 

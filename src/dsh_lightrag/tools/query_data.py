@@ -10,7 +10,7 @@ from dsh_lightrag import wire
 from dsh_lightrag.dispatch import Access, Args, Deps, Result, Switch, Tool
 from dsh_lightrag.errors import Code, LightRagError
 from dsh_lightrag.text import Allowance, TextForm
-from dsh_lightrag.tools.question import TOP_K, accepted_question
+from dsh_lightrag.question import TOP_K, accepted_question
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
