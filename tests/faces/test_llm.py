@@ -128,8 +128,10 @@ def test_lists_what_the_environment_switches_on(command):
     ],
 )
 def test_answers_a_bad_configuration_when_a_tool_is_called(command, server, variables, told):
-    code, out, err = finish(command("models", "list", **variables))
+    code, out, err = finish(command("tools", "list", "--json", **variables))
     assert code == 0, err
+    assert "dsh_lightrag_query" in out
+    assert "dsh_lightrag_insert" not in out
     code, out, err = prompt(command, ASK, **variables)
     assert code == 0, err
     assert "dsh_lightrag_query returned: Error: dsh-lightrag: " in out
