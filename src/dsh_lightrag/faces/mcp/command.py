@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from dsh_lightrag.errors import PLUGIN_NAME, ConfigurationError, MissingExtraError
+from dsh_lightrag.errors import PLUGIN_NAME, ConfigurationError, MissingExtraError, needs_extra
 from dsh_lightrag.faces.mcp.offer import Offer
 from dsh_lightrag.flags import (
     API_KEY_ENV,
@@ -156,11 +156,9 @@ def main(arguments: list[str], wire: Wire) -> int:
 def _run(given: argparse.Namespace, wire: Wire) -> None:
     door = _door_of(given)
     offer = _offer_of(given)
-    try:
+    with needs_extra("mcp", f"{PLUGIN_NAME} mcp"):
         from dsh_lightrag.faces.mcp.library_logs import hush_libraries  # noqa: PLC0415 - the extra
         from dsh_lightrag.faces.mcp.server import build  # noqa: PLC0415 - the extra
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("mcp", f"{PLUGIN_NAME} mcp") from error
     hush_libraries()
     server = build(offer)
     # Started with collection off: what imports made is no garbage, and is never looked at again.
