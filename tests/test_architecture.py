@@ -33,6 +33,7 @@ ROW_ONE = {
     "text",
     "version",
     "wire",
+    "yaml_file",
 }
 CORE = ROW_ONE | {"transport", "client", "dispatch"}
 # What each room may import besides itself; a room that is not here fails until it is.
@@ -137,6 +138,20 @@ def test_http_is_spoken_through_one_door(name):
         if any(module == client or module.startswith(f"{client}.") for client in HTTP_CLIENTS)
     }
     assert spoken == set() or name.startswith(HTTP_DOORS)
+
+
+@pytest.mark.parametrize(
+    ("library", "homes"),
+    [
+        ("ruamel", ("yaml_file.py",)),
+        ("difflib", ("text.py",)),
+        ("typer", ("cli/",)),
+    ],
+)
+def test_a_library_that_one_place_is_enough_for_is_used_in_one_place(library, homes):
+    users = [n for n in FILES if library in {m.partition(".")[0] for m in imports_of(FILES[n])}]
+    assert users
+    assert [name for name in users if not name.startswith(homes)] == []
 
 
 def test_importing_the_package_loads_nothing_heavy():

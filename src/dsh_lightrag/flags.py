@@ -13,7 +13,7 @@ from pydantic import BaseModel, SecretStr
 
 from dsh_lightrag.errors import ConfigurationError
 from dsh_lightrag.rows import ENV_DELIMITER, ENV_PREFIX, group_of
-from dsh_lightrag.settings import LightRagSettings
+from dsh_lightrag.settings import Connection, LightRagSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,6 +67,10 @@ def variable_of(path: tuple[str, ...]) -> str:
 
 
 FLAGS: tuple[Flag, ...] = tuple(_flags(LightRagSettings))
+# Those that decide where requests go and what they carry.
+CONNECTION: tuple[Flag, ...] = tuple(
+    flag for flag in FLAGS if flag.path[0] in {"endpoint", *Connection.__dataclass_fields__}
+)
 # The groups that `--enable` and `--disable` switch.
 SWITCHES: tuple[str, ...] = tuple(
     name
