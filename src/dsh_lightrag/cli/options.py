@@ -20,14 +20,12 @@ from dsh_lightrag.flags import (
     row_of,
     secret_of,
     switched,
-    variable_of,
 )
-from dsh_lightrag.settings import LightRagSettings
+from dsh_lightrag.rows import ENV_DELIMITER, ENV_PREFIX
+from dsh_lightrag.settings import API_KEY_VARIABLE, LightRagSettings
 
 Load = Callable[[], LightRagSettings]
 
-KEY = ("api_key",)
-_SWITCH_VARIABLE = variable_of(("<name>", ENABLED))
 VERBS = {"enable": True, "disable": False}
 
 
@@ -45,11 +43,12 @@ def _parameters(flags: tuple[Flag, ...]) -> dict[str, Any]:
         )
         for flag in flags
     }
-    about = f"variable that holds the key; by default {variable_of(KEY)}"
+    about = f"variable that holds the key; by default {API_KEY_VARIABLE}"
     taken["api_key_env"] = _option(str, API_KEY_ENV, about, "NAME")
+    variable = f"{ENV_PREFIX}<NAME>{ENV_DELIMITER}{ENABLED.upper()}"
     if flags is FLAGS:  # some of them switch no group
         for verb in VERBS:
-            about = f"{verb} these tools; repeat it, or separate by commas. {_SWITCH_VARIABLE}"
+            about = f"{verb} these tools; repeat it, or separate by commas. {variable}"
             taken[verb] = _option(list[str], f"--{verb}", about, "|".join(SWITCHES))
     return taken
 
@@ -61,7 +60,7 @@ def _row(given: dict[str, Any], flags: tuple[Flag, ...]) -> dict[str, Any]:
     try:
         values |= switched(lists)
         if given["api_key_env"] is not None:
-            values[KEY] = secret_of(API_KEY_ENV, given["api_key_env"], os.environ)
+            values["api_key",] = secret_of(API_KEY_ENV, given["api_key_env"], os.environ)
     except ConfigurationError as error:  # told as Typer tells of wrong usage
         raise typer.BadParameter(f"{error.problem} {error.mend}", param_hint=error.key) from None
     return row_of(values)

@@ -5,7 +5,6 @@ A prompt goes to stdout byte for byte, since a driver reads it there; all else g
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +15,7 @@ from dsh_lightrag.cli.files import STDIN, read_bytes
 from dsh_lightrag.cli.options import Load  # noqa: TC001 - Typer reads annotations when it runs
 from dsh_lightrag.cli.terminal import complain, write_exactly, write_json, write_line
 from dsh_lightrag.errors import LightRagError
+from dsh_lightrag.loop_thread import run
 from dsh_lightrag.prompt import trust
 from dsh_lightrag.prompt.config import KnowledgeConfig
 from dsh_lightrag.prompt.document import PromptDocument
@@ -101,7 +101,7 @@ def show(
     tasks = pipeline.tasks if task is None else (pipeline.select(task),)
     if not _may_ask(pipeline, tasks, trusted=trusted):
         return NOT_MADE
-    prompts = asyncio.run(_final_prompts(tasks))
+    prompts = run(_final_prompts(tasks))
     if as_json:
         rows = [
             {"task": one.full_id, "driver": one.driver, "prompt": prompt}
@@ -150,7 +150,7 @@ def augment(  # noqa: PLR0913 - each is one option, given by name
         "fence": fence,
     }
     given = {name: value for name, value in row.items() if value is not None}
-    write_exactly(asyncio.run(_augmented(document, given, load())))
+    write_exactly(run(_augmented(document, given, load())))
     return 0
 
 

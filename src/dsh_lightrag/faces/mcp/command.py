@@ -24,10 +24,9 @@ from dsh_lightrag.flags import (
     row_of,
     secret_of,
     switched,
-    variable_of,
 )
 from dsh_lightrag.logs import get_logger
-from dsh_lightrag.settings import LightRagSettings
+from dsh_lightrag.settings import API_KEY_VARIABLE, LightRagSettings
 from dsh_lightrag.tools.catalog import toolbox
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def _add_settings(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         API_KEY_ENV,
         metavar="NAME",
-        help=f"variable that holds the key; default: {variable_of(('api_key',))}",
+        help=f"variable that holds the key; default: {API_KEY_VARIABLE}",
     )
     for flag in FLAGS:
         about, dest = flag.help.replace("%", "%%"), ".".join(flag.path)
