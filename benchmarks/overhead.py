@@ -20,23 +20,23 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, redirect_stderr
 from pathlib import Path
+from typing import cast
 
 import httpx
 
 from dsh_lightrag import Dispatcher, LightRagSettings, toolbox
 
+Call = Callable[[], Awaitable[object]]
 QUESTION = "Who discovered polonium?"
 SIZES = {"1 KB": 1_000, "200 KB": 199_000}
 CONCURRENT = 100
 OURS = "from dsh_lightrag import LightRagSettings, TOOLS"
-BARE = (
-    "import httpx, structlog, pydantic_settings\nfrom pydantic_settings import BaseSettings"
-)
+BARE = "import httpx, structlog, pydantic_settings\nfrom pydantic_settings import BaseSettings"
 
-SERVER = '''
+SERVER = """
 import asyncio, json, sys
 
 def answer(size):
@@ -64,33 +64,31 @@ async def main():
 
 ANSWER = answer(int(sys.argv[1]))
 asyncio.run(main())
-'''
+"""
 
 
 @asynccontextmanager
-async def served(size: int):
+async def served(size: int) -> AsyncIterator[str]:
     """Yield the origin of a server process that answers with `size` bytes of text."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", SERVER, str(size), stdout=asyncio.subprocess.PIPE
     )
+    port = await cast("asyncio.StreamReader", process.stdout).readline()
     try:
-        assert process.stdout is not None
-        yield f"http://127.0.0.1:{int(await process.stdout.readline())}"
+        yield f"http://127.0.0.1:{int(port)}"
     finally:
         process.terminate()
         await process.wait()
 
 
-async def timed(call: Callable[[], Awaitable[object]]) -> float:
+async def timed(call: Call) -> float:
     """Return the seconds that one call takes."""
     started = time.perf_counter()
     await call()
     return time.perf_counter() - started
 
 
-async def interleaved(
-    ours: Callable[[], Awaitable[object]], bare: Callable[[], Awaitable[object]], rounds: int
-) -> tuple[list[float], list[float]]:
+async def interleaved(ours: Call, bare: Call, rounds: int) -> tuple[list[float], list[float]]:
     """Time both in turn, changing who goes first."""
     for _ in range(max(3, rounds // 10)):
         await ours()
@@ -102,16 +100,21 @@ async def interleaved(
     return times
 
 
-def calls(tools: Dispatcher, client: httpx.AsyncClient, origin: str):
+def calls(tools: Dispatcher, client: httpx.AsyncClient, origin: str) -> tuple[Call, Call]:
     """Return the tool call and the same request made by bare httpx."""
     request = {
-        "query": QUESTION, "mode": "mix", "top_k": 20,
-        "include_references": True, "include_chunk_content": False,
+        "query": QUESTION,
+        "mode": "mix",
+        "top_k": 20,
+        "include_references": True,
+        "include_chunk_content": False,
     }
     body = json.dumps(request, separators=(",", ":")).encode()
     headers = {
-        "Accept": "application/json", "Accept-Encoding": "identity",
-        "Content-Type": "application/json", "X-API-Key": "k-123",
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+        "Content-Type": "application/json",
+        "X-API-Key": "k-123",
     }
 
     async def ours() -> object:
@@ -122,6 +125,15 @@ def calls(tools: Dispatcher, client: httpx.AsyncClient, origin: str):
         return response.json()
 
     return ours, bare
+
+
+def at_once(call: Call) -> Call:
+    """Return a call that makes a hundred side by side."""
+
+    async def batch() -> object:
+        return await asyncio.gather(*(call() for _ in range(CONCURRENT)))
+
+    return batch
 
 
 async def requests(rounds: int, batches: int) -> list[tuple[str, float, float]]:
@@ -135,11 +147,7 @@ async def requests(rounds: int, batches: int) -> list[tuple[str, float, float]]:
                 times = await interleaved(ours, bare, rounds)
                 rows.append((f"one call, {label} answer", *map(statistics.median, times)))
                 if label == "1 KB":
-                    times = await interleaved(
-                        lambda: asyncio.gather(*(ours() for _ in range(CONCURRENT))),
-                        lambda: asyncio.gather(*(bare() for _ in range(CONCURRENT))),
-                        batches,
-                    )
+                    times = await interleaved(at_once(ours), at_once(bare), batches)
                     rows.append((f"{CONCURRENT} calls at once", *map(statistics.median, times)))
     return rows
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, get_origin
+from typing import TYPE_CHECKING, Literal, get_origin
 
 from pydantic import BaseModel, SecretStr
 from pydantic.alias_generators import to_camel
-from pydantic.fields import FieldInfo
 
 from dsh_lightrag import TOOLS, Code, LightRagSettings
 from dsh_lightrag.bounds import Bounds
@@ -22,6 +20,11 @@ from dsh_lightrag.errors import HINTS
 from dsh_lightrag.prompt import KnowledgeConfig
 from dsh_lightrag.prompt.durations import DurationRange
 from dsh_lightrag.rows import ENV_DELIMITER, ENV_PREFIX, group_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pydantic.fields import FieldInfo
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -138,7 +141,7 @@ def updated(readme: str) -> str:
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         if not marked.search(readme):
             raise SystemExit(f"README.md has no place for the table {name!r}")
-        readme = marked.sub(lambda match, text=table(): f"{match[1]}{text}\n{match[2]}", readme)
+        readme = marked.sub(lambda match: f"{match[1]}{table()}\n{match[2]}", readme)  # noqa: B023 - called at once
     return readme
 
 

@@ -22,8 +22,11 @@ ROW_ONE = {
     "bounds",
     "budget",
     "errors",
+    "flags",
     "logs",
+    "loop_thread",
     "origin",
+    "question",
     "rows",
     "schemas",
     "settings",
@@ -42,8 +45,11 @@ ROOMS = {
     "plugin": CORE | {"tools", "harness"},
     "harness": CORE | {"tools"},
     "demo": {"errors"},
-    "cli": CORE | {"tools", "plugin", "harness", "demo", ""},
-    "__main__": {"cli"},
+    "blocking": CORE | {"tools"},
+    "faces": CORE | {"tools", "harness", "blocking"},
+    "prompt": CORE - {"dispatch"},
+    "cli": CORE | {"tools", "plugin", "harness", "demo", "faces", "prompt", ""},
+    "__main__": {"cli", "faces"},
     "": CORE | {"tools"},  # the package itself, `__init__.py`
 }
 HTTP_CLIENTS = {
@@ -134,7 +140,7 @@ def test_http_is_spoken_through_one_door(name):
 
 
 def test_importing_the_package_loads_nothing_heavy():
-    code = "import sys, dsh_lightrag; print(*sys.modules)"
+    code = "import sys; from dsh_lightrag import LightRagSettings, TOOLS; print(*sys.modules)"
     loaded = _run(code).split()
     assert "dsh_lightrag.tools.query" in loaded
     assert set(HEAVY) & set(loaded) == set()
@@ -225,10 +231,11 @@ def test_text_files_are_opened_with_their_encoding(name):
 def test_the_public_names_are_complete_and_sorted():
     names = dsh_lightrag.__all__
     assert names == sorted(names, key=lambda name: (not name.isupper(), name.islower(), name))
+    tree = ast.parse(FILES["__init__.py"].read_text(encoding="utf-8"))
     imported = {
-        alias.asname or alias.name
-        for node in ast.parse(FILES["__init__.py"].read_text(encoding="utf-8")).body
-        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("dsh_lightrag")
         for alias in node.names
     }
     assert set(names) == imported

@@ -6,24 +6,20 @@ with BlockingToolbox(LightRagSettings()) as tools:
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
-import contextlib
 import os
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from dsh_lightrag.dispatch import AnyTool, Dispatcher, Outcome
+from dsh_lightrag.loop_thread import LoopThread
 from dsh_lightrag.tools.catalog import toolbox
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dsh_lightrag.settings import LightRagSettings
-
-# Cancelled calls end at once; only a name lookup that hangs in its thread can take longer.
-CLOSE_S = 5.0
 
 
 class BlockingToolbox:
@@ -41,7 +37,7 @@ class BlockingToolbox:
     def __init__(self, source: LightRagSettings | Dispatcher) -> None:
         self._dispatcher = source if isinstance(source, Dispatcher) else toolbox(source)
         self._lock = threading.Lock()
-        self._loop: _LoopThread | None = None
+        self._loop: LoopThread | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
         self._closed = False
         _toolboxes.add(self)
@@ -68,7 +64,7 @@ class BlockingToolbox:
             RuntimeError: the toolbox is closed, or was closed meanwhile by another thread.
         """
         with self._lock:  # between a call's beginning and close() there must be an order
-            future = self._running().submit(self._dispatcher, name, arguments)
+            future = self._running().submit(self._dispatcher.call(name, arguments))
         try:
             return future.result()
         except concurrent.futures.CancelledError:
@@ -85,11 +81,11 @@ class BlockingToolbox:
         if finalizer is not None:
             finalizer()
 
-    def _running(self) -> _LoopThread:
+    def _running(self) -> LoopThread:
         if self._closed:
             raise RuntimeError("The toolbox is closed.")
         if self._loop is None:
-            self._loop = _LoopThread(self._dispatcher)
+            self._loop = LoopThread(farewell=self._dispatcher.aclose)
             # Also called when the toolbox is collected, and by atexit.
             self._finalizer = weakref.finalize(self, self._loop.stop)
         return self._loop
@@ -104,48 +100,6 @@ class BlockingToolbox:
         if self._finalizer is not None:
             self._finalizer.detach()
         self._loop = self._finalizer = None
-
-
-class _LoopThread:
-    """A daemon thread that runs an event loop until it is stopped."""
-
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=_serve, args=(self._loop, dispatcher), name="dsh-lightrag", daemon=True
-        )
-        self._thread.start()
-
-    def submit(
-        self, dispatcher: Dispatcher, name: str, arguments: Mapping[str, Any] | None
-    ) -> concurrent.futures.Future[Outcome]:
-        """Begin a call in the thread; it sees the caller's context variables."""
-        return asyncio.run_coroutine_threadsafe(dispatcher.call(name, arguments), self._loop)
-
-    def stop(self) -> None:
-        """End the thread and wait for it, unless this is it (a collector runs anywhere)."""
-        with contextlib.suppress(RuntimeError):  # closed already
-            self._loop.call_soon_threadsafe(self._loop.stop)
-        if threading.current_thread() is not self._thread:
-            self._thread.join(CLOSE_S)
-
-
-def _serve(loop: asyncio.AbstractEventLoop, dispatcher: Dispatcher) -> None:
-    """Run the loop; when it is stopped, end its calls and then close its connections."""
-    try:
-        loop.run_forever()
-    finally:
-        loop.run_until_complete(_wind_up(dispatcher))
-        loop.close()
-
-
-async def _wind_up(dispatcher: Dispatcher) -> None:
-    calls = asyncio.all_tasks() - {asyncio.current_task()}
-    for call in calls:
-        call.cancel()
-    await asyncio.gather(*calls, return_exceptions=True)
-    await dispatcher.aclose()
-    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 # --- forks ------------------------------------------------------------------------------------

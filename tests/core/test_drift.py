@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 from dsh_lightrag import Code, LightRagError
+from dsh_lightrag.question import accepted_question
 from dsh_lightrag.tools.insert import document_id, filed_name
 from dsh_lightrag.tools.query_data import MAX_TOTAL_CHARS
-from dsh_lightrag.question import accepted_question
 
 
 def in_lightrag(code, given=""):

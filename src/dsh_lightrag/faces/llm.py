@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dsh_lightrag.dispatch import AnyTool, Dispatcher
 
 
-class ToolFailure(Exception):  # noqa: N818 - `llm` files this name before its text
+class ToolFailure(Exception):  # noqa: N818 - the name is told, llm puts it before the text
     """A call that failed; its text is what the model reads."""
 
 

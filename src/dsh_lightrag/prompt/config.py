@@ -32,10 +32,10 @@ from dsh_lightrag.bounds import Bounds
 from dsh_lightrag.errors import ConfigurationError, LightRagError
 from dsh_lightrag.origin import Origin, parse_base_path, parse_origin
 from dsh_lightrag.prompt.durations import DurationRange, in_ms
+from dsh_lightrag.question import accepted_question
 from dsh_lightrag.rows import UnknownKeyError, by_field_name
 from dsh_lightrag.settings import Connection, sendable_key, warn_of_a_key_in_the_clear
 from dsh_lightrag.text import clean_line
-from dsh_lightrag.question import accepted_question
 
 RetrievalMode = Literal["local", "global", "hybrid", "naive", "mix"]
 Policy = Literal["warn", "fail", "skip"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsh_lightrag.errors import MissingExtraError
+from dsh_lightrag.loop_thread import wait_for
 from dsh_lightrag.prompt.passages import Passage, passages, retrieving
-from dsh_lightrag.prompt.waiting import wait_for
 
 try:
     from llama_index.core.retrievers import BaseRetriever

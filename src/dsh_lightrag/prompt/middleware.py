@@ -14,11 +14,11 @@ from dsh_lightrag.budget import Budget
 from dsh_lightrag.client import LightRagClient
 from dsh_lightrag.errors import Code, LightRagError
 from dsh_lightrag.logs import get_logger
+from dsh_lightrag.loop_thread import wait_for
 from dsh_lightrag.prompt.block import make_block
 from dsh_lightrag.prompt.config import KnowledgeConfig
-from dsh_lightrag.prompt.waiting import wait_for
-from dsh_lightrag.text import clean
 from dsh_lightrag.question import accepted_question
+from dsh_lightrag.text import clean
 from dsh_lightrag.wire import BACKEND_FAILED, NO_CONTEXT_MARK, QueryRequest
 
 if TYPE_CHECKING:

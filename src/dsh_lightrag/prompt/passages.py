@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from dsh_lightrag.budget import Budget
 from dsh_lightrag.client import LightRagClient
 from dsh_lightrag.errors import ConfigurationError
-from dsh_lightrag.text import Allowance
 from dsh_lightrag.question import accepted_question
+from dsh_lightrag.text import Allowance
 from dsh_lightrag.wire import QueryDataRequest
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from dsh_lightrag.dispatch import Access, Args, Deps, Result, Tool
-from dsh_lightrag.text import Allowance, TextForm, cut
 from dsh_lightrag.question import TOP_K, accepted_question
+from dsh_lightrag.text import Allowance, TextForm, cut
 from dsh_lightrag.wire import NO_CONTEXT_MARK, Mode, QueryReply, QueryRequest, Reference
 
 

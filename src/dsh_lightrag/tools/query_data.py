@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from dsh_lightrag import wire
 from dsh_lightrag.dispatch import Access, Args, Deps, Result, Switch, Tool
 from dsh_lightrag.errors import Code, LightRagError
-from dsh_lightrag.text import Allowance, TextForm
 from dsh_lightrag.question import TOP_K, accepted_question
+from dsh_lightrag.text import Allowance, TextForm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

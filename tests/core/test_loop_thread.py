@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dsh_lightrag.prompt.waiting import wait_for
+from dsh_lightrag.loop_thread import wait_for
 
 PLACE = contextvars.ContextVar("place", default="nowhere")
 
