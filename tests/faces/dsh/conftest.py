@@ -21,11 +21,12 @@ from .scripted_model import LAST_WORDS
 SOURCE = Path(dsh_lightrag.__file__).parents[1]
 DSH = Path(sys.executable).with_name("dsh")
 BOUND_S = 90
-# Each of our processes leaves its id; nothing else runs Python there.
+# Each of our processes leaves its id, and the names of its variables.
 LEAVE_ID = """
 import os, sys
 if "mcp" in sys.orig_argv:
-    open(os.path.join(os.path.dirname(__file__), "lives", str(os.getpid())), "w").close()
+    with open(os.path.join(os.path.dirname(__file__), "lives", str(os.getpid())), "w") as life:
+        life.write(" ".join(os.environ))
 """
 
 
@@ -58,6 +59,12 @@ class Home:
     def lives(self):
         """The ids of our processes, dead ones too."""
         return {int(file.name) for file in (self.root / "site" / "lives").iterdir()}
+
+    @property
+    def variables_seen(self):
+        """The names of the variables that our processes found."""
+        lives = (self.root / "site" / "lives").iterdir()
+        return {name for file in lives for name in file.read_text(encoding="utf-8").split()}
 
     @property
     def alive(self):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from faces.server import KEY
 from .conftest import BOUND_S
 from .scripted_model import Call, ScriptedModel
 
+PROJECT = Path(__file__).parents[3]
 # What `pnpm add file:DIR` does to a profile; the harness calls it by that name.
 PNPM = """#!{python}
 import json, pathlib, shutil, sys
@@ -244,3 +246,23 @@ def test_a_profile_installs_the_bundle_and_has_the_tools(home, server, tmp_path)
         home.run(model)
     assert "dsh_lightrag_query" in model.tools
     assert not model.said[0].is_error
+
+
+# --- what the files of the project say --------------------------------------------------------
+
+
+def test_the_tested_harness_is_the_one_that_these_tests_run(home):
+    with home.dsh("--version") as asked:
+        version, _ = asked.communicate(timeout=BOUND_S)
+    known = json.loads((PROJECT / "compatibility.json").read_text(encoding="utf-8"))
+    assert known["deepseekHarness"]["tested"] == [version.strip()]
+
+
+def test_our_commands_in_the_documentation_can_be_run(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (PROJECT / "docs" / "harness.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^dsh-lightrag (.*?)(?: > .*)?$", text, re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        result = run(*command.split())
+        assert result.exit_code == 0, result.stderr

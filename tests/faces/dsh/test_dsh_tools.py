@@ -48,6 +48,7 @@ def test_tools_are_offered_and_called_and_writes_are_absent(mode, home, patch, s
     assert not answer.is_error
     assert "Marie and Pierre Curie found polonium [1]." in answer.text
     assert "curie.md" in answer.text
+    assert "<retrieved-" in answer.text  # the text form, not the structure
     assert wrong.is_error
     assert wrong.text.startswith("Error: dsh-lightrag (invalid-argument): ")
     assert "Hint: " in wrong.text
@@ -57,6 +58,8 @@ def test_tools_are_offered_and_called_and_writes_are_absent(mode, home, patch, s
     assert [(path, headers["X-API-Key"]) for path, headers, _ in server.requests] == [
         ("/query", KEY)
     ]
+    assert "LIGHTRAG_API_KEY" in home.variables_seen
+    assert not {name for name in home.variables_seen if name.startswith(("DSH_", "DEEPSEEK_API"))}
 
 
 def test_every_tool_is_offered_once_it_is_enabled(mode, home, patch, server):
@@ -174,6 +177,22 @@ def test_what_the_host_makes_of_a_result_is_what_the_model_sees(home, patch):
     assert not said.is_error
     assert "Not for you." in said.text
     assert "Curie found polonium" not in said.text
+
+
+def test_policies_of_the_host_judge_the_text_that_the_model_would_see(home, patch):
+    judge = plugin(
+        home,
+        """
+        export const apply = (ctx) => ctx.on('tools/post-execute', (execution, result) => {
+          const text = `Judged: ${result.content[0].text}`;
+          return { kind: 'accept', content: [{ type: 'text', text }] };
+        });
+        """,
+    )
+    with ScriptedModel([Call("dsh_lightrag_query", QUESTION)]) as model:
+        home.run(model, patch("--mode", "bare"), judge)
+    (said,) = model.said
+    assert said.text.startswith("Judged: Answer of the knowledge base")
 
 
 def test_a_name_that_is_taken_is_told_and_the_second_process_ends(home, patch):

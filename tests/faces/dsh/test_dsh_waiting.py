@@ -104,7 +104,8 @@ def test_after_a_crash_the_next_call_starts_the_process_anew(home, patch, server
     printed = patch("--mode", "bare")
     (command,) = [line for line in printed.splitlines() if "command:" in line]
     start = home.root / "python"
-    start.write_text(f'#!/bin/sh\nexec {command.partition(": ")[2]} "$@"\n', encoding="utf-8")
+    interpreter = command.partition(": ")[2]
+    start.write_text(f'#!/bin/sh\necho no message\nexec {interpreter} "$@"\n', encoding="utf-8")
     start.chmod(0o755)
     server.hang()
 

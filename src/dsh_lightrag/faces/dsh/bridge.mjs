@@ -116,7 +116,6 @@ class Child {
   request(method, params, timeoutMs, signal) {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
-      if (this.gone) throw new Error(ended('before the call'));
       const id = ++this.#lastId;
       const settle = (how, value) => {
         clearTimeout(timer);
