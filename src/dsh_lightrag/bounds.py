@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import BeforeValidator
 from pydantic_core import core_schema
 
 if TYPE_CHECKING:
@@ -43,6 +44,20 @@ class Bounds:
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
         return core_schema.no_info_before_validator_function(self.clamp, handler(source))
+
+
+def no_boolean(value: object) -> object:
+    """Refuse true and false where a number belongs; as a pydantic validator, before its own.
+
+    Raises:
+        ValueError: for a boolean, which Python counts as a number.
+    """
+    if isinstance(value, bool):
+        raise ValueError("must be a whole number")  # noqa: TRY004 - pydantic reads it as a fault
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(no_boolean)]
 
 
 def _integral(text: str) -> int | None:

@@ -5,6 +5,7 @@ This is the complete list of what an agent can reach.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,7 +33,6 @@ REFUSALS: dict[str, Code] = {
     "not_allowed": Code.BUSY,
     "scanning_skipped_pipeline_busy": Code.BUSY,
     "duplicated": Code.CONFLICT,  # LightRAG 1.4; later versions answer 409
-    "fail": Code.SERVER_ERROR,
 }
 
 
@@ -48,6 +48,7 @@ class LightRagClient:
         self._transport = transport
         self._budget = budget
         self._isolated = False
+        self._checking = asyncio.Lock()
 
     async def health(self) -> wire.Health:
         """GET /health: alive? Public, so it says nothing about the key."""
@@ -92,15 +93,15 @@ class LightRagClient:
         self, route: wire.Route, request: wire.Request | None = None
     ) -> wire.Acceptance:
         reply = await self._ask(route, wire.Acceptance, request)
-        code = REFUSALS.get(reply.status)
-        if code is not None:
+        if reply.status != route.begun:
+            code = REFUSALS.get(reply.status, Code.SERVER_ERROR)
             raise self._refused(code, reply.status, reply.message)
         return reply
 
     def _refused(self, code: Code, status: str, message: str) -> LightRagError:
-        said = excerpt(message, self._transport.redact)
+        said = excerpt(f"{status}: {message}", self._transport.redact)
         return LightRagError(
-            code, f'The server answered {status} in an HTTP 200. server said: "{said}"', status=200
+            code, f'The server refused in an HTTP 200. server said: "{said}"', status=200
         )
 
     async def _ask(
@@ -117,7 +118,13 @@ class LightRagClient:
         A stock LightRAG server ignores the header, and would answer from another base.
         """
         workspace = self._transport.connection.workspace
-        if workspace and not self._isolated:
+        if workspace:
+            async with self._checking:  # siblings wait for the one check
+                await self._check_isolation(workspace, route)
+        return workspace
+
+    async def _check_isolation(self, workspace: str, route: wire.Route) -> None:
+        if not self._isolated:
             data = await self._transport.send(wire.Route.HEALTH, self._budget)
             health = self._parse(wire.Route.HEALTH, wire.Health, data)
             if not health.workspace_isolation:
@@ -128,7 +135,6 @@ class LightRagClient:
                     hint="Unset workspace, or set the endpoint to a server that isolates them.",
                 )
             self._isolated = True
-        return workspace
 
     def _parse(self, route: wire.Route, shape: type[R], data: bytearray) -> R:
         """Parse straight from bytes into the shape."""
@@ -178,6 +184,8 @@ def _fault(error: ValueError) -> str:
     fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
     if fault["type"] == "json_invalid":
         return "its body is not JSON"
-    place = ".".join("<key>" if isinstance(part, str) else str(part) for part in fault["loc"][1:])
-    first = str(fault["loc"][0]) if fault["loc"] else "its body"
-    return f"{first}{'.' if place else ''}{place} is not what LightRAG promises ({fault['type']})"
+    place = ".".join(
+        str(part) if isinstance(part, int) or part in wire.FIELD_NAMES else "<key>"
+        for part in fault["loc"]
+    )
+    return f"{place or 'its body'} is not what LightRAG promises ({fault['type']})"

@@ -56,16 +56,16 @@ class Switch(Enum):
     EVIDENCE = "evidence.enabled"
     WRITES = "writes.enabled"
 
-    def is_on(self, settings: LightRagSettings) -> bool:
-        """Say whether the settings switch it on; the plugin as a whole comes first."""
-        return (
-            settings.enabled
-            and {
-                Switch.NONE: True,
-                Switch.EVIDENCE: settings.evidence.enabled,
-                Switch.WRITES: settings.writes.enabled,
-            }[self]
-        )
+    def missing(self, settings: LightRagSettings) -> str | None:
+        """Return the setting that is not on, or None; the plugin as a whole comes first."""
+        if not settings.enabled:
+            return Switch.NONE.value
+        on = {
+            Switch.NONE: True,
+            Switch.EVIDENCE: settings.evidence.enabled,
+            Switch.WRITES: settings.writes.enabled,
+        }
+        return None if on[self] else self.value
 
 
 class Args(BaseModel):
@@ -120,7 +120,7 @@ class Tool(Generic[A, R]):
     Attributes:
         name: the name that agents call; part of the interface.
         title: for people.
-        description: for models; `BOUNDARIES` is appended.
+        summary: for models; `description` is it with `BOUNDARIES` appended.
         access: whether it reads or writes.
         switch: the setting that must be on for it to be registered.
         args: the argument model.
@@ -218,6 +218,7 @@ class Dispatcher:
         self._transport = transport
         self._owns_transport = transport is None
         self._opening = threading.Lock()
+        self._withdrawn = False
         self._redact = Redactor(settings.api_key.get_secret_value())
 
     async def __aenter__(self) -> Self:
@@ -238,7 +239,15 @@ class Dispatcher:
     @property
     def tools(self) -> tuple[AnyTool, ...]:
         """The tools that are switched on, in catalog order."""
-        return tuple(tool for tool in self._catalog.values() if tool.switch.is_on(self.settings))
+        if self._withdrawn:
+            return ()
+        return tuple(
+            tool for tool in self._catalog.values() if tool.switch.missing(self.settings) is None
+        )
+
+    def withdraw(self) -> None:
+        """Answer every further call `disabled`: a host may keep a tool it was told to forget."""
+        self._withdrawn = True
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> Outcome:
         """Call a tool.
@@ -285,12 +294,18 @@ class Dispatcher:
             )
 
     def _gate(self, tool: AnyTool) -> None:
-        if tool.switch.is_on(self.settings):
-            return
-        key = tool.switch.value if self.settings.enabled else Switch.NONE.value
-        raise LightRagError(
-            Code.DISABLED, f"{tool.name} is switched off: {key} is not true in this deployment."
-        )
+        if self._withdrawn:
+            raise LightRagError(
+                Code.DISABLED,
+                f"{tool.name} was withdrawn: this application of the plugin has been disposed of.",
+                hint="Ask the operator to load the plugin again.",
+            )
+        key = tool.switch.missing(self.settings)
+        if key is not None:
+            raise LightRagError(
+                Code.DISABLED,
+                f"{tool.name} is switched off: {key} is not true in this deployment.",
+            )
 
     def _parse(self, tool: AnyTool, arguments: object) -> Args:
         """Read the arguments; null means absent, as several hosts fill optional ones with it."""

@@ -25,7 +25,11 @@ class _Stderr:
     """Writes to whatever stderr is now, so that redirecting it later still works."""
 
     def msg(self, message: str) -> None:
-        print(message, file=sys.stderr, flush=True)  # noqa: T201 - this is the log's only exit
+        """Write a line; a log that cannot be written never costs a result."""
+        if sys.stderr is None:  # a process without one; print would turn to stdout
+            return
+        with contextlib.suppress(OSError, ValueError):  # full, or closed
+            print(message, file=sys.stderr, flush=True)  # noqa: T201 - the log's only exit
 
     debug = info = warning = error = critical = msg
 

@@ -71,10 +71,7 @@ class _Application:
         return await self.dispatcher.call(name, arguments)
 
     def close(self) -> None:
-        # A host may keep a tool that it was told to forget: such a call must find the plugin
-        # switched off, rather than open the connections anew.
-        off = self.dispatcher.settings.model_copy(update={"enabled": False})
-        self.dispatcher.settings = off
+        self.dispatcher.withdraw()  # or a tool that is kept would open the connections anew
         for loop in list(self._loops):
             self._close_in(loop)
 

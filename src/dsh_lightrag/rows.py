@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from dsh_lightrag.errors import ConfigurationError
@@ -70,7 +70,22 @@ def merged(low: dict[str, Any], model: type[BaseModel], high: Mapping[str, Any])
     return row
 
 
-def read_environment(model: type[BaseSettings]) -> dict[str, Any]:
+def holds(row: Mapping[str, Any], key: str) -> bool:
+    """Say whether a row by field names sets a key like `query.topK`."""
+    value: Any = row
+    for part in key.split("."):
+        if not isinstance(value, Mapping) or to_snake(part) not in value:
+            return False
+        value = value[to_snake(part)]
+    return True
+
+
+def variable_of(key: str) -> str:
+    """Return the variable of a key: `LIGHTRAG_QUERY__TOP_K` of `query.topK`."""
+    return ENV_PREFIX + ENV_DELIMITER.join(to_snake(part).upper() for part in key.split("."))
+
+
+def read_environment(model: type[BaseModel]) -> dict[str, Any]:
     """Return the row that `LIGHTRAG_*` variables spell, by field names.
 
     Raises:
@@ -78,7 +93,10 @@ def read_environment(model: type[BaseSettings]) -> dict[str, Any]:
             that is not exactly true, false, 1 or 0.
     """
     source = EnvSettingsSource(
-        model, env_prefix=ENV_PREFIX, env_nested_delimiter=ENV_DELIMITER, env_ignore_empty=False
+        cast("type[BaseSettings]", model),  # it reads the fields of any model
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter=ENV_DELIMITER,
+        env_ignore_empty=False,
     )
     source.config["enable_decoding"] = False  # text stays text: no group as JSON
     return dict(_typed(model, source(), ENV_PREFIX))

@@ -27,13 +27,19 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from dsh_lightrag.bounds import Bounds
 from dsh_lightrag.errors import ConfigurationError
 from dsh_lightrag.logs import get_logger
 from dsh_lightrag.origin import Origin, parse_base_path, parse_origin
-from dsh_lightrag.rows import UnknownKeyError, by_field_name, merged, read_environment
+from dsh_lightrag.rows import (
+    UnknownKeyError,
+    by_field_name,
+    holds,
+    merged,
+    read_environment,
+    variable_of,
+)
 from dsh_lightrag.wire import Mode
 
 API_KEY_VARIABLE = "LIGHTRAG_API_KEY"
@@ -148,14 +154,14 @@ class Connection:
 # --- the whole --------------------------------------------------------------------------------
 
 
-class LightRagSettings(BaseSettings):
+class LightRagSettings(BaseModel):
     """Everything a deployment decides; frozen once loaded.
 
     Raises:
         ConfigurationError: for a value that cannot work; never shows a secret.
     """
 
-    model_config = SettingsConfigDict(
+    model_config = ConfigDict(
         frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True
     )
 
@@ -183,7 +189,6 @@ class LightRagSettings(BaseSettings):
 
     def __init__(self, **row: Any) -> None:
         try:
-            # Before pydantic-settings sees it, whose own `_env_file` and the like are no settings.
             super().__init__(**by_field_name(type(self), row))
         except ValueError as error:
             raise _configuration_error(error) from None  # the chain would show the input
@@ -200,18 +205,6 @@ class LightRagSettings(BaseSettings):
         return cls(**row)
 
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 - the signature is pydantic-settings'
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - as above
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - as above
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - as above
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read what the caller gave and nothing else."""
-        return (init_settings,)
-
-    @classmethod
     def from_env(cls, **overrides: Any) -> Self:
         """Read `LIGHTRAG_*` variables, nested by `__`; `overrides` (a row) win key by key.
 
@@ -220,10 +213,16 @@ class LightRagSettings(BaseSettings):
         """
         variables = read_environment(cls)
         try:
-            row = merged(variables, cls, overrides)
+            given = merged({}, cls, overrides)
         except ValueError as error:
             raise _configuration_error(error) from None  # the chain would show the input
-        return cls(**row)
+        try:
+            return cls(**merged(variables, cls, given))
+        except ConfigurationError as error:
+            if holds(given, error.key) or not holds(variables, error.key):
+                raise
+            variable = variable_of(error.key)
+            raise ConfigurationError(variable, error.problem, error.mend) from None
 
     @property
     def connection(self) -> Connection:

@@ -26,7 +26,7 @@ from typing_extensions import TypeAliasType
 from dsh_lightrag.text import clean, clean_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 Mode = Literal["local", "global", "hybrid", "naive", "mix", "bypass"]
 Status = Literal[
@@ -40,7 +40,6 @@ NO_RESULTS = "no_results"
 # What POST /query says, in an HTTP 200, when the server's model or embedding backend is dead.
 BACKEND_FAILED = "No relevant context found for the query."
 MAX_QUERY_CHARS = 65_536
-MAX_TOP_K = 1000
 MAX_SAFE_INTEGER = 2**53 - 1
 PAGE_SIZES = (10, 200)
 # More than any route sends: a page has 200 documents, a query 1000 chunks or entities.
@@ -49,22 +48,30 @@ MAX_STATES = 1000
 
 
 class Route(Enum):
-    """Every request that can be made: method, path, and whether it changes the base."""
+    """Every request that can be made: method, path, and the status that says a write began.
 
-    HEALTH = ("GET", "/health", False)
-    QUERY = ("POST", "/query", False)
-    QUERY_DATA = ("POST", "/query/data", False)
-    DOCUMENTS = ("POST", "/documents/paginated", False)
-    STATUS_COUNTS = ("GET", "/documents/status_counts", False)
-    OPENAPI = ("GET", "/openapi.json", False)
-    INSERT = ("POST", "/documents/text", True)
-    SCAN = ("POST", "/documents/scan", True)
-    DELETE = ("DELETE", "/documents/delete_document", True)
+    The last is None for a route that changes nothing. OPENAPI is the doctor's; no tool asks it.
+    """
 
-    def __init__(self, method: str, path: str, writes: bool) -> None:  # noqa: FBT001 - the tuples above are its calls
+    HEALTH = ("GET", "/health", None)
+    QUERY = ("POST", "/query", None)
+    QUERY_DATA = ("POST", "/query/data", None)
+    DOCUMENTS = ("POST", "/documents/paginated", None)
+    STATUS_COUNTS = ("GET", "/documents/status_counts", None)
+    OPENAPI = ("GET", "/openapi.json", None)
+    INSERT = ("POST", "/documents/text", "success")
+    SCAN = ("POST", "/documents/scan", "scanning_started")
+    DELETE = ("DELETE", "/documents/delete_document", "deletion_started")
+
+    def __init__(self, method: str, path: str, begun: str | None) -> None:
         self.method = method
         self.path = path
-        self.writes = writes
+        self.begun = begun
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes the base."""
+        return self.begun is not None
 
 
 # --- requests ---------------------------------------------------------------------------------
@@ -178,12 +185,20 @@ Items = TypeAliasType(
 )
 
 
+# The fields of all replies: a fault is named by them, never by a key that a server made up.
+FIELD_NAMES: set[str] = set()
+
+
 class Reply(BaseModel):
     """A reply of the server: unknown fields ignored, no number that is not finite."""
 
     model_config = ConfigDict(
         frozen=True, extra="ignore", allow_inf_nan=False, defer_build=True, strict=True
     )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        FIELD_NAMES.update(cls.model_fields)
 
 
 class Health(Reply):
@@ -197,11 +212,21 @@ class Health(Reply):
     pipeline_active: bool | None = None
     workspace_isolation: bool | None = None
 
+    @property
+    def busy(self) -> bool:
+        """Whether documents are being processed, scanned or deleted, or wait for it."""
+        return bool(self.pipeline_busy or self.pipeline_active)
+
 
 class StatusCounts(Reply):
     """GET /documents/status_counts."""
 
     status_counts: Counts
+
+
+def total_of(status_counts: Mapping[str, int]) -> int:
+    """Return how many documents there are: the server's own sum where it gives one."""
+    return status_counts.get("all", sum(status_counts.values()))
 
 
 class Reference(Reply):
@@ -212,12 +237,34 @@ class Reference(Reply):
     content: Items[Prose] | None = None
 
 
+class AnswerKind(Enum):
+    """What a 200 of POST /query really is."""
+
+    WRITTEN = "written by a language model"
+    QUOTED = "passages of a server without a language model"
+    NO_CONTEXT = "nothing was retrieved"
+    BACKEND_FAILED = "the server's model backend failed"
+
+
 class QueryReply(Reply):
     """POST /query. `llm_generated` exists since 1.5.7."""
 
     response: Prose
     references: Items[Reference] | None = None
     llm_generated: bool | None = None
+
+    @property
+    def kind(self) -> AnswerKind:
+        """Tell the answers of LightRAG apart, without the flag by their texts alone."""
+        said = self.response.strip()
+        if self.llm_generated:
+            return AnswerKind.WRITTEN
+        if said.endswith(NO_CONTEXT_MARK):
+            return AnswerKind.NO_CONTEXT
+        if self.llm_generated is None:
+            failed = said.casefold() == BACKEND_FAILED.casefold() and not self.references
+            return AnswerKind.BACKEND_FAILED if failed else AnswerKind.WRITTEN
+        return AnswerKind.QUOTED if self.references else AnswerKind.BACKEND_FAILED
 
 
 class Entity(Reply):

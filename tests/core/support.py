@@ -109,3 +109,7 @@ def reply(body: Any, status: int = 200, **headers: str) -> httpx.Response:
     """Return an answer that is still to be read, as one off a wire is."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     return httpx.Response(status, headers=headers, stream=httpx.ByteStream(content))
+
+
+# What a server answers to a write that it has begun; whatever else it says is a refusal.
+BEGUN = {"insert": "success", "scan": "scanning_started", "delete": "deletion_started"}

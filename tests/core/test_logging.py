@@ -15,7 +15,7 @@ from dsh_lightrag import LightRagError, LightRagSettings, UnknownToolError, tool
 from dsh_lightrag.dispatch import Access, Args, Dispatcher, Result, Tool
 from dsh_lightrag.text import TextForm
 
-from .support import KEY, PREFIX, call_over, reply
+from .support import BEGUN, KEY, PREFIX, call_over, reply
 
 # One canary per place from which something could leak.
 CANARIES = {
@@ -79,7 +79,8 @@ def records(capsys, caplog):
 
 @pytest.mark.parametrize("tool", CALLS)
 async def test_a_call_leaves_one_record_of_sizes_and_counts(tool, records):
-    await call_over(lambda _: reply(BODY), tool, CALLS[tool])
+    body = BODY | {"status": BEGUN.get(tool, BODY["status"])}
+    await call_over(lambda _: reply(body), tool, CALLS[tool])
     (record,) = records()
     assert record["event"] == "tool_call"
     assert record["tool"] == PREFIX + tool

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from dsh_lightrag.errors import LightRagError
+from dsh_lightrag.loop_thread import run
 from dsh_lightrag.tools.catalog import toolbox
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def attempt(
             return await tools.call(tool, arguments)
 
     try:
-        return asyncio.run(once())
+        return run(once())
     except LightRagError as error:
         return error
 

@@ -338,7 +338,6 @@ async def routes(patient: Patient) -> Verdict:
 # --- what is behind the server ----------------------------------------------------------------
 
 # LightRAG answers 200 with this text when its language model failed.
-_MODEL_FAILED = "No relevant context found for the query."
 
 
 async def embedding(patient: Patient) -> Verdict:
@@ -364,10 +363,7 @@ async def chat(patient: Patient) -> Verdict:
         reply = await patient.client.query(request)
     except LightRagError as error:
         return wrong(f"the language model failed: {error.message}", mend)
-    wrote = reply.llm_generated
-    if wrote is None:  # servers before 1.5.7 do not tell
-        wrote = reply.response != _MODEL_FAILED
-    if not wrote:
+    if reply.kind is not wire.AnswerKind.WRITTEN:
         return wrong("the language model failed: no model wrote the answer", mend)
     return well("the language model answers")
 
@@ -389,7 +385,7 @@ async def ingestion(patient: Patient) -> Verdict:
         )
     if not busy and _total(counts, _UNFINISHED):
         return wrong(f"{what}: unfinished documents stand still", _MEND_STILL)
-    if not counts.get("all", sum(counts.values())):
+    if not wire.total_of(counts):
         return unjudged(f"{what}: questions find nothing yet", "Insert or scan documents.")
     return well(what)
 
@@ -403,7 +399,7 @@ _MEND_STILL = (
 async def _counted(patient: Patient) -> tuple[dict[str, int], bool]:
     counts = (await patient.client.status_counts()).status_counts
     health = await patient.client.health()
-    return counts, bool(health.pipeline_busy or health.pipeline_active)
+    return counts, health.busy
 
 
 def _total(counts: dict[str, int], states: tuple[str, ...]) -> int:

@@ -20,6 +20,7 @@ from dsh_lightrag.cli.terminal import complain, show, waiting
 from dsh_lightrag.cli.views import rendered
 from dsh_lightrag.demo import sample_documents
 from dsh_lightrag.logs import without_info
+from dsh_lightrag.loop_thread import run
 from dsh_lightrag.settings import LightRagSettings
 from dsh_lightrag.tools.catalog import TOOLS, toolbox
 
@@ -71,7 +72,7 @@ def demo(
             return 1
         with contextlib.closing(server):
             show(Text(f"A LightRAG server runs at {server.url}", style="bold"), Text(ABOUT))
-            status = asyncio.run(_tour(server.url))
+            status = run(_tour(server.url))
             if keep and not status:
                 _stay(server.url)
     return status

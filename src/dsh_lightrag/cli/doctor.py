@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ from rich.text import Text
 
 from dsh_lightrag.cli.options import Load  # noqa: TC001 - Typer reads annotations when it runs
 from dsh_lightrag.cli.terminal import for_people, show, waiting, write_json
+from dsh_lightrag.loop_thread import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def doctor(
 
     Checks endpoint, network, server, key, routes, models and ingestion, in this order.
     """
-    findings = asyncio.run(_examined(load, (lambda _: None) if as_json else _show))
+    findings = run(_examined(load, (lambda _: None) if as_json else _show))
     ok = all(finding.ok is not False for finding in findings)
     if as_json:
         write_json({"ok": ok, "checks": [finding.fields() for finding in findings]})

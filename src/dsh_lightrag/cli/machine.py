@@ -39,9 +39,8 @@ def tools(
         table.add_row(tool.name, tool.access.value, tool.title)
     show(table)
     for tool in TOOLS:
-        if tool not in registered:
-            note = f"not registered: {tool.name} ({tool.switch.value} is off)"
-            show(Text(note, style="dim"))
+        if key := tool.switch.missing(settings):
+            show(Text(f"not registered: {tool.name} ({key} is off)", style="dim"))
     return 0
 
 

@@ -84,6 +84,8 @@ def insert(
     if (text is None) == (file is None):
         raise typer.BadParameter("give either a text, or - for stdin, or --file.")
     settings = load()
+    if insert_tool.TOOL.switch.missing(settings):  # before a large file is read for nothing
+        return _call(settings, insert_tool.TOOL, {}, as_json=as_json)
     if file is not None and source is None:
         source = file.name
     most = settings.writes.max_text_bytes
@@ -115,7 +117,16 @@ def delete(
 def _call(
     settings: LightRagSettings, tool: AnyTool, arguments: dict[str, Any], *, as_json: bool
 ) -> int:
-    return _tell(tool, _ending(settings, tool, arguments), as_json=as_json)
+    status = _tell(tool, _ending(settings, tool, arguments), as_json=as_json)
+    if not as_json and (key := tool.switch.missing(settings)):
+        complain(f"Here: {_SWITCHED_ON_BY[key]}.")
+    return status
+
+
+_SWITCHED_ON_BY = {
+    "enabled": "the plugin as a whole is off; set LIGHTRAG_ENABLED=true",
+    "writes.enabled": "give --enable writes, or set LIGHTRAG_WRITES__ENABLED=true",
+}
 
 
 def _ending(
@@ -131,8 +142,6 @@ def _tell(tool: AnyTool, ending: Outcome | LightRagError, *, as_json: bool) -> i
         write_json(envelope(tool.name, ending))
     elif isinstance(ending, LightRagError):
         complain(for_people(str(ending)))
-        if ending.code is Code.DISABLED:
-            complain("Here: give --enable writes, or set LIGHTRAG_WRITES__ENABLED=true.")
     else:
         show(*rendered(tool, ending))
     return int(isinstance(ending, LightRagError))

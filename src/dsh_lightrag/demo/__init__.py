@@ -1,6 +1,6 @@
 """A real LightRAG server on loopback, offline, with a stub where its models would be.
 
-samples         four short documents to put into it
+samples         five short documents to put into it
 stub_model      the OpenAI-compatible stub, and the switches that make it fail
 stub_replies    what the stub says: deterministic, and marked as a stub's words
 server          the `lightrag-server` process: start, stop, kill

@@ -13,7 +13,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from dsh_lightrag.dispatch import Switch
 from dsh_lightrag.errors import PLUGIN_NAME
 from dsh_lightrag.harness.profiles import (
     FILTER_KEY,
@@ -174,15 +173,15 @@ class _Rows:
     def registers(self, tool: AnyTool) -> bool:
         """Say whether every row has it switched on."""
         return all(
-            settings is not None and tool.switch.is_on(settings)
+            settings is not None and tool.switch.missing(settings) is None
             for settings in self.settings.values()
         )
 
     def off(self, tool: AnyTool) -> Iterator[tuple[str, str]]:
         """Yield each role whose row leaves it out, and the switch that would register it."""
         for role, settings in self.settings.items():
-            if settings is not None and not tool.switch.is_on(settings):
-                yield role, (tool.switch if settings.enabled else Switch.NONE).value
+            if settings is not None and (key := tool.switch.missing(settings)):
+                yield role, key
 
 
 def _raw(name: str) -> str | None:

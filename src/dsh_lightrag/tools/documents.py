@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from dsh_lightrag.bounds import Bounds
+from dsh_lightrag.bounds import Bounds, Whole
 from dsh_lightrag.dispatch import Access, Args, Deps, Result, Tool
 from dsh_lightrag.text import TextForm, cut
 from dsh_lightrag.wire import PAGE_SIZES, Document, DocumentsReply, DocumentsRequest, Status
@@ -27,7 +27,7 @@ class DocumentsArgs(Args):
         "searchable. failed: errorMessage says why. All others: still in work. Absent: all "
         "states.",
     )
-    limit: int | None = Field(
+    limit: Whole | None = Field(
         None,
         description="How many to list, 1 to this deployment's maximum, normally 200; values "
         "outside are clamped. Absent: the maximum. truncated tells whether there are more.",
@@ -136,9 +136,15 @@ def show(result: DocumentsResult) -> TextForm:
     return TextForm(
         summary=f"{result.count} of {known} document(s).",
         data="\n".join([*map(_line, result.documents), f"whole base: {counts or 'no counts'}"]),
-        advice="There are more: raise limit, or filter by status." if result.truncated else "",
+        advice=_more(result) if result.truncated else "",
         narrower="Lower limit, or filter by status.",
     )
+
+
+def _more(result: DocumentsResult) -> str:
+    if result.total_count is not None and result.count >= result.total_count:
+        return "The index changed while it was read, so some may be missing: list again."
+    return "There are more: raise limit, or filter by status."
 
 
 def _line(document: DocumentResult) -> str:

@@ -31,8 +31,8 @@ class InsertArgs(Args):
     source: str | None = Field(
         None,
         description="The name to file it under: a file name, path or URL, of which the last "
-        "segment counts; it must be new in the base, and [brackets] before the extension are "
-        "refused. Absent: a name made from a hash of the text, so that the same text has the "
+        "segment counts; it must be new in the base. [Brackets] before the extension are read as "
+        "a parser instruction: a known one is left out of the name, others are refused. Absent: a name made from a hash of the text, so that the same text has the "
         "same name.",
     )
 

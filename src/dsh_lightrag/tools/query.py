@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from dsh_lightrag.bounds import Whole
 from dsh_lightrag.dispatch import Access, Args, Deps, Result, Tool
 from dsh_lightrag.question import TOP_K, accepted_question
 from dsh_lightrag.text import Allowance, TextForm, cut
-from dsh_lightrag.wire import NO_CONTEXT_MARK, Mode, QueryReply, QueryRequest, Reference
+from dsh_lightrag.wire import NO_CONTEXT_MARK, AnswerKind, Mode, QueryRequest, Reference
 
 
 class QueryArgs(Args):
@@ -26,7 +27,7 @@ class QueryArgs(Args):
         "retrieved, the server's model answers from memory, without sources. Absent: this "
         "deployment's mode, normally mix.",
     )
-    top_k: int | None = Field(
+    top_k: Whole | None = Field(
         None,
         description="How many entities and relations of the graph to retrieve, 1 to 200; values "
         "outside are clamped. Higher finds more and takes longer; modes naive and bypass "
@@ -80,7 +81,7 @@ async def run(args: QueryArgs, deps: Deps) -> QueryResult:
         answer=answer.text,
         truncated=answer.truncated or allowance.truncated,
         reference_count=len(sources),
-        llm_generated=_llm_generated(reply),
+        llm_generated=reply.kind is AnswerKind.WRITTEN,
         references=sources,
     )
 
@@ -91,13 +92,6 @@ def _source(reference: Reference, allowance: Allowance | None) -> SourceResult:
     return SourceResult(
         reference_id=reference.reference_id, file_path=reference.file_path, content=kept
     )
-
-
-def _llm_generated(reply: QueryReply) -> bool:
-    """Return the server's flag; servers before 1.5.7 have none, but mark an empty retrieval."""
-    if reply.llm_generated is None:
-        return NO_CONTEXT_MARK not in reply.response
-    return reply.llm_generated
 
 
 def show(result: QueryResult) -> TextForm:

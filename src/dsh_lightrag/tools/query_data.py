@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from dsh_lightrag import wire
+from dsh_lightrag.bounds import Whole
 from dsh_lightrag.dispatch import Access, Args, Deps, Result, Switch, Tool
 from dsh_lightrag.errors import Code, LightRagError
 from dsh_lightrag.question import TOP_K, accepted_question
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_TOTAL_CHARS = 131_072
-_Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
+_Tokens = Annotated[Whole, Field(ge=1, le=1_000_000)]
 _KeywordList = Annotated[list[Annotated[str, Field(max_length=512)]], Field(max_length=64)]
 
 
@@ -44,13 +45,13 @@ class QueryDataArgs(Args):
         "relations. hybrid: local and global. bypass: nothing is retrieved. Absent: this "
         "deployment's mode, normally mix.",
     )
-    top_k: int | None = Field(
+    top_k: Whole | None = Field(
         None,
         description="Entities (local), relations (global) or both to retrieve from the graph, 1 "
         "to 200; values outside are clamped; mode naive ignores it. Absent: this deployment's "
         "number, normally 20.",
     )
-    chunk_top_k: int | None = Field(
+    chunk_top_k: Whole | None = Field(
         None,
         description="Passages to keep after vector search and reranking, 1 to 200; values outside "
         "are clamped. Absent: the server's number, normally 20.",

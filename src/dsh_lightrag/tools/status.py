@@ -7,6 +7,7 @@ from pydantic import Field
 from dsh_lightrag.dispatch import Access, Args, Deps, Result, Tool, with_sibling
 from dsh_lightrag.errors import LightRagError
 from dsh_lightrag.text import TextForm
+from dsh_lightrag.wire import total_of
 
 
 class StatusArgs(Args):
@@ -44,7 +45,7 @@ async def run(_args: StatusArgs, deps: Deps) -> StatusResult:
         core_version=health.core_version,
         api_version=health.api_version,
         auth_mode=health.auth_mode,
-        pipeline_busy=bool(health.pipeline_busy or health.pipeline_active),
+        pipeline_busy=health.busy,
         status_counts={} if isinstance(counts, LightRagError) else counts.status_counts,
     )
     if isinstance(counts, LightRagError):
@@ -77,7 +78,7 @@ def _verdict(result: StatusResult) -> tuple[str, str]:
             ),
             "Queries will fail alike. Ask the operator to check the API key and the server's log.",
         )
-    total = result.status_counts.get("all", sum(result.status_counts.values()))
+    total = total_of(result.status_counts)
     if total == 0:
         return (
             "The server is up and the key is right, but nothing is ingested.",

@@ -59,7 +59,8 @@ class OriginLock(httpx.AsyncBaseTransport):
         """
         url = request.url
         port = url.port or DEFAULT_PORTS.get(url.scheme)
-        if (url.scheme, url.host, port) != (
+        host = url.raw_host.decode("ascii")  # as it is sent; `host` decodes xn-- names
+        if (url.scheme, host, port) != (
             self._origin.scheme,
             self._origin.host,
             self._origin.port,
@@ -152,8 +153,8 @@ class Transport:
         """Judge the status first, then the encoding, then read under the cap."""
         if not response.is_success:
             raise await self._refusal(route, response, budget)
-        encoding = response.headers.get("Content-Encoding", "identity")
-        if encoding.lower() != "identity":
+        if not _is_plain(response):
+            encoding = response.headers["Content-Encoding"]
             raise self._bad_response(f"the content encoding {encoding!r}, which was not asked for")
         body = bytearray()
         async with contextlib.aclosing(_raw(response)) as chunks:
@@ -171,7 +172,7 @@ class Transport:
         self, route: Route, response: httpx.Response, budget: Budget
     ) -> LightRagError:
         status = response.status_code
-        if response.has_redirect_location or 300 <= status < 400:  # noqa: PLR2004 - the 3xx class
+        if 300 <= status < 400:  # noqa: PLR2004 - the 3xx class
             return self._redirected(response)
         detail = explain(await _beginning(response, budget))
         code = code_of_status(status, route, has_detail=detail is not None)
@@ -218,6 +219,11 @@ class Transport:
         )
 
 
+def _is_plain(response: httpx.Response) -> bool:
+    encoding: str = response.headers.get("Content-Encoding", "identity")
+    return encoding.lower() == "identity"
+
+
 def _raw(response: httpx.Response) -> AsyncGenerator[bytes]:
     """Return the bytes as they come off the wire, as the generator that it really is."""
     return cast("AsyncGenerator[bytes]", response.aiter_raw())
@@ -229,7 +235,7 @@ async def _beginning(response: httpx.Response, budget: Budget) -> bytes:
     Takes at most half of what is left of the budget: the status has said what matters.
     """
     body = bytearray()
-    if response.headers.get("Content-Encoding"):
+    if not _is_plain(response):
         return b""
     now = asyncio.get_running_loop().time()
     with contextlib.suppress(httpx.HTTPError, TimeoutError):

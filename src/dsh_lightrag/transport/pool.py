@@ -42,10 +42,21 @@ def open_pool(connection: Connection) -> httpx.AsyncBaseTransport:
 
 
 def tls_context(connection: Connection) -> ssl.SSLContext:
-    """Trust the authority that `caFile` names, or else the public ones; always verify."""
-    if connection.ca_file is not None:
+    """Trust the authority that `caFile` names, or else the public ones; always verify.
+
+    Raises:
+        LightRagError: `unreachable`, when the file has gone since the settings were loaded.
+    """
+    if connection.ca_file is None:
+        return httpx.create_ssl_context(trust_env=False)
+    try:
         return ssl.create_default_context(cafile=connection.ca_file)
-    return httpx.create_ssl_context(trust_env=False)
+    except OSError:
+        raise LightRagError(
+            Code.UNREACHABLE,
+            "The file that caFile names cannot be read any more.",
+            hint="Put the certificates back, or correct caFile.",
+        ) from None
 
 
 def proxy_of(connection: Connection) -> str | None:
