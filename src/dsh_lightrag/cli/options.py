@@ -154,19 +154,51 @@ def row_of(given: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
+@dataclass(frozen=True, slots=True)
+class KeyByName:
+    """Settings for a command that passes the key's variable on, and so never reads it.
+
+    Attributes:
+        load: loads the settings, with no key but that of the default variable.
+        variable: what `--api-key-env` names, or None.
+    """
+
+    load: Load
+    variable: str | None
+
+
 def with_settings(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command the flags of all settings.
 
     Its first parameter becomes a function that loads them, and raises ConfigurationError.
     """
+    return _with_flags(command, _loader)
+
+
+def with_key_by_name(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the flags of all settings; its first parameter becomes a KeyByName."""
+    return _with_flags(
+        command,
+        lambda given: KeyByName(_loader(given | {"api_key_env": None}), given["api_key_env"]),
+    )
+
+
+def _loader(given: dict[str, Any]) -> Load:
+    row = row_of(given)
+    return lambda: LightRagSettings.from_env(**row)
+
+
+def _with_flags(
+    command: Callable[..., int], first: Callable[[dict[str, Any]], object]
+) -> Callable[..., int]:
+    """Put the flags after a command's own parameters; `first` makes its first of what was given."""
     _, *own = inspect.signature(command, eval_str=True).parameters.values()
     settings = {flag.name: flag.annotation for flag in FLAGS}
     settings |= {verb: _switch(verb) for verb in _SWITCH_PARAMETERS}
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> int:
-        row = row_of({name: given.pop(name) for name in settings})
-        return command(lambda: LightRagSettings.from_env(**row), **given)
+        return command(first({name: given.pop(name) for name in settings}), **given)
 
     parameters = [
         *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
