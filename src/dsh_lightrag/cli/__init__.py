@@ -6,6 +6,7 @@ machine     tools, call: JSON for programs
 people      query, documents, status, insert, scan, delete: the same tools for people
 views       how people see a result
 attest      whether a profile and a preset offer what they promise
+harness     dsh-patch, dsh-bundle: what the DeepSeek Harness is given to mount the tools
 doctor      what is wrong with a deployment, check by check (checks, network, compatibility)
 demo        a real LightRAG server with stub models, and the read tools against it
 calls       one tool call, and the envelope that programs read

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dsh_lightrag.cli import attest, demo, doctor, machine, people, prompts
-from dsh_lightrag.cli.options import with_settings
+from dsh_lightrag.cli import attest, demo, doctor, harness, machine, people, prompts
+from dsh_lightrag.cli.options import with_key_by_name, with_settings
 from dsh_lightrag.cli.terminal import complain, for_people, prepare_streams, write_line
 from dsh_lightrag.errors import (
     PLUGIN_NAME,
@@ -51,6 +51,8 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     with_settings(doctor.doctor),
     with_settings(prompts.augment, CONNECTION),
     attest.attest,
+    with_key_by_name(harness.dsh_patch),
+    with_key_by_name(harness.dsh_bundle),
     demo.demo,
 )
 # Those under `pipeline`.

@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -53,9 +54,9 @@ def _parameters(flags: tuple[Flag, ...]) -> dict[str, Any]:
     return taken
 
 
-def _row(given: dict[str, Any], flags: tuple[Flag, ...]) -> dict[str, Any]:
-    """Return the row that the flags of one command line spell; absent flags are not in it."""
-    values = {flag.path: given["_".join(flag.path)] for flag in flags}
+def _loader(given: dict[str, Any]) -> Load:
+    """Return what loads the settings that the flags of one command line spell."""
+    values = {flag.path: given.get("_".join(flag.path)) for flag in FLAGS}
     lists = {f"--{verb}": (on, given.get(verb) or []) for verb, on in VERBS.items()}
     try:
         values |= switched(lists)
@@ -63,7 +64,21 @@ def _row(given: dict[str, Any], flags: tuple[Flag, ...]) -> dict[str, Any]:
             values["api_key",] = secret_of(API_KEY_ENV, given["api_key_env"], os.environ)
     except ConfigurationError as error:  # told as Typer tells of wrong usage
         raise typer.BadParameter(f"{error.problem} {error.mend}", param_hint=error.key) from None
-    return row_of(values)
+    row = row_of(values)
+    return lambda: LightRagSettings.from_env(**row)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyByName:
+    """Settings for a command that passes the key's variable on, and so never reads it.
+
+    Attributes:
+        load: loads the settings, with no key but that of the default variable.
+        variable: what `--api-key-env` names, or None.
+    """
+
+    load: Load
+    variable: str | None
 
 
 def with_settings(
@@ -73,13 +88,30 @@ def with_settings(
 
     Its first parameter becomes a function that loads them, and raises ConfigurationError.
     """
+    return _with_flags(command, flags, _loader)
+
+
+def with_key_by_name(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the flags of all settings; its first parameter becomes a KeyByName."""
+    return _with_flags(
+        command,
+        FLAGS,
+        lambda given: KeyByName(_loader(given | {"api_key_env": None}), given["api_key_env"]),
+    )
+
+
+def _with_flags(
+    command: Callable[..., int],
+    flags: tuple[Flag, ...],
+    first: Callable[[dict[str, Any]], object],
+) -> Callable[..., int]:
+    """Put the flags after a command's own parameters; `first` makes its first of what was given."""
     _, *own = inspect.signature(command, eval_str=True).parameters.values()
     settings = _parameters(flags)
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> int:
-        row = _row({name: given.pop(name) for name in settings}, flags)
-        return command(lambda: LightRagSettings.from_env(**row), **given)
+        return command(first({name: given.pop(name) for name in settings}), **given)
 
     by_name = inspect.Parameter.KEYWORD_ONLY
     parameters = [parameter.replace(kind=by_name) for parameter in own]
