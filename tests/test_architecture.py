@@ -52,7 +52,7 @@ ROOMS = {
     "prompt": CORE - {"dispatch"},
     "cli": CORE | {"tools", "plugin", "harness", "demo", "faces", "prompt", ""},
     "__main__": {"cli", "faces"},
-    "": CORE | {"tools"},  # the package itself, `__init__.py`
+    "": CORE | {"tools", "blocking"},  # the package itself, `__init__.py`
 }
 HTTP_CLIENTS = {
     "aiohttp",
