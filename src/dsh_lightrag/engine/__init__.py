@@ -1,0 +1,1 @@
+"""The embedded engine: vectors, keywords and a graph over one SQLite file, as a plain library."""
