@@ -2,8 +2,8 @@
 
 The text is first cut into small spans, none longer than half a chunk, that together are all of
 it; then neighbouring spans are packed into chunks. Tokens are counted by a rule of thumb (eight
-letters, eight spaces, one unspaced character or one mark are one token), so that no model's vocabulary is
-needed and the same text is cut alike everywhere.
+letters, eight spaces, one unspaced character or one mark are one token): no model's vocabulary
+is needed, and the same text is cut alike everywhere.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ _LINE = re.compile(r"[^\n]*\n?")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*?)[ \t]*#*[ \t]*\n?")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 # A sentence ends at its mark, with what closes it and the space behind; CJK marks need no space.
-_SENTENCE_END = re.compile(
-    r"[.!?…؟۔।॥]+[\"'”’»)\]]*\s+|[。！？｡]+[」』”’）]*\s*|\n"  # noqa: RUF001 - full-width marks are meant
-)
-_BREAKABLE = re.compile(r"\s+|(?<=[,;:，；：、/|-])")  # noqa: RUF001 - as above
+_SENTENCE_END = re.compile(r"[.!?…؟۔।॥]+[\"'”’»)\]]*\s+|[。！？｡]+[」』”’）]*\s*|\n")
+_BREAKABLE = re.compile(r"\s+|(?<=[,;:，；：、/|-])")
 _HEADING_CHARACTERS = 200
 
 

@@ -7,6 +7,7 @@ EngineError
 ├── BaseUnusableError   the file or its folder cannot be read or written, or the disk is full
 ├── ModelMismatchError  the base holds vectors of another embedding model
 ├── UnknownDocumentError  no document has that id
+├── DocumentExistsError   another text is stored under that id
 └── ModelFaultError     an embedding or chat model failed or answered nonsense
 """
 
@@ -52,6 +53,10 @@ class ModelMismatchError(EngineError):
 
 class UnknownDocumentError(EngineError):
     """No document has that id."""
+
+
+class DocumentExistsError(EngineError):
+    """Another text is stored under that id."""
 
 
 class ModelFaultError(EngineError):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Extraction changes with this number; a base remembers which one made its graph.
 VERSION = 1
 
+ALONE, AMONG_OTHERS = 0.3, 0.5  # what `is_name` allows to be in lower case
 _CONNECTORS = "of|the|de|la|le|del|della|di|da|von|van|der|den|al|bin|ibn|and|for|du|des|y|&"
 _NO_NAME = names.STOP_WORDS | {""}
 _EDGES = " .,'’-"
@@ -35,7 +36,7 @@ _PARTICLE = re.compile("(?<=[\uac00-\ud7a3]{2})[은는이가을를의에와과�
 _CLAUSE = re.compile(r"[^\w\s'’-]+|\n")
 _QUOTED = re.compile(r"[《「『【〈]([^《》「」『』【】〈〉\n]{2,20})[》」』】〉]")
 _UNSPACED_NAME = re.compile(
-    f"[\u4e00-\u9fff\u3400-\u4dbf]{{2,12}}|[\u30a1-\u30fa\u30fc]{{2,20}}|[\uac00-\ud7a3]{{2,12}}"
+    "[\u4e00-\u9fff\u3400-\u4dbf]{2,12}|[\u30a1-\u30fa\u30fc]{2,20}|[\uac00-\ud7a3]{2,12}"
 )
 _CASELESS_WORD = re.compile("[\u0590-\u06ff\u0750-\u077f\u08a0-\u08ff\u0900-\u0dff]{4,30}")
 
@@ -145,11 +146,10 @@ def is_name(key: str, spelling: dict[str, tuple[int, int]]) -> bool:
     the time.
     """
     found = key.split(" ")
-    if len(found) == 1:
-        total, lower = spelling.get(key, (0, 0))
-        return lower <= 0.3 * max(total, 1)
-    for word in found:
-        total, lower = spelling.get(word, (0, 0))
-        if lower <= 0.5 * max(total, 1):
-            return True
-    return False
+    share = ALONE if len(found) == 1 else AMONG_OTHERS
+    return not all(mostly_lower(*spelling.get(word, (0, 0)), share) for word in found)
+
+
+def mostly_lower(total: int, lower: int, share: float) -> bool:
+    """Tell whether more than this share of a word's occurrences is in lower case."""
+    return lower > share * max(total, 1)

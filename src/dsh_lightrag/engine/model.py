@@ -7,7 +7,7 @@ it is inserted, and an entity's id depends on nothing but its name without case 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -132,6 +132,7 @@ class Answer:
         relations: how these entities belong together.
         gate: 0..1, how much the graph had to say; 0 leaves the other signals as they were.
         pending: chunks that some index does not have yet, so that this answer may miss them.
+        faults: signals that failed, each with its reason; the others answered without them.
     """
 
     hits: tuple[Hit, ...] = ()
@@ -139,6 +140,7 @@ class Answer:
     relations: tuple[Relation, ...] = ()
     gate: float = 0.0
     pending: int = 0
+    faults: dict[Signal, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

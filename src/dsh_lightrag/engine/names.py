@@ -50,6 +50,11 @@ def title_key(title: str) -> str:
     return " ".join(found) if is_short(found) else ""
 
 
+def shown_title(title: str) -> str:
+    """Return a title as people read it, without that parenthesis."""
+    return _PARENTHESIS.sub("", title)
+
+
 def is_short(found: Collection[str]) -> bool:
     """Tell whether so many words can be a name."""
     if any(len(word) > 1 for word in found):

@@ -1,0 +1,259 @@
+"""A knowledge base that answers with passages: insert, delete, ask.
+
+engine = Engine.open(Path("notes.base"), embedder=MiniLM())
+engine.insert(Document("Marie Curie found polonium.", source="curie.txt"))
+engine.catch_up()
+for hit in engine.query("Who found polonium?").hits:
+    print(hit.score, hit.chunk.text)
+
+Inserted text is found at once by its words and names; vectors, and what a chat model tells, follow
+when `catch_up` or a worker gives them time. Every method may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dsh_lightrag.engine import catchup, reading, rebuilding, writing
+from dsh_lightrag.engine.faults import DocumentExistsError, ModelMismatchError, UnknownDocumentError
+from dsh_lightrag.engine.graph import Graph
+from dsh_lightrag.engine.model import Answer, Document, DocumentState, Mode, Progress
+from dsh_lightrag.engine.options import EngineOptions
+from dsh_lightrag.engine.retrieval import Indexes, answer
+from dsh_lightrag.engine.store import Store
+from dsh_lightrag.engine.vectors import Vectors
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from dsh_lightrag.engine.chat_extraction import ChatModel
+    from dsh_lightrag.engine.embedders import Embedder
+
+_STEP = 32  # chunks embedded in one durable step
+DEFAULT_OPTIONS = EngineOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """The id under which a document is stored, and whether it was not there before."""
+
+    document_id: str
+    fresh: bool
+
+
+class Engine:
+    """An open base. Use `Engine.open`; whoever opens it closes it."""
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        chat: ChatModel | None,
+        options: EngineOptions,
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._chat = chat
+        self._options = options
+        self._applying = threading.Lock()
+        with store.read() as connection:
+            self._titles = writing.load_titles(connection)
+            self._graph = _load_graph(connection)
+            self._vectors = _load_vectors(connection, embedder) if embedder else None
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        embedder: Embedder | None = None,
+        chat: ChatModel | None = None,
+        options: EngineOptions = DEFAULT_OPTIONS,
+        reindex: bool = False,
+    ) -> Engine:
+        """Open a base, or make an empty one.
+
+        Args:
+            path: the base's file; locks and logs stand beside it.
+            embedder: the embedding model, or None to do without vectors.
+            chat: the chat model that reads chunks for the graph, or None for the local extractor.
+            options: sizes and weights.
+            reindex: drop the vectors of another model, to be made anew by `catch_up`.
+        """
+        identity = _identity(embedder)
+        store = Store(path, rebuilding.versions() | {"embedder": identity})
+        try:
+            with store.read() as connection:
+                meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+            if meta["embedder"] != identity:
+                if not reindex:
+                    raise ModelMismatchError(
+                        f"{path.name} was made with the embedding model {meta['embedder']}, "
+                        f"not with {identity}.",
+                        "Name that model again, or reindex the base with the new one.",
+                    )
+                with store.write() as connection:
+                    rebuilding.drop_vectors(connection, identity)
+            with store.write() as connection:
+                rebuilding.bring_up_to_date(connection, meta)
+            return cls(store, embedder, chat, options)
+        except BaseException:
+            store.close()
+            raise
+
+    def close(self) -> None:
+        """Close the base; what was acknowledged is in its file."""
+        self._store.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def insert(self, document: Document) -> Inserted:
+        """Store a document; durable when this returns.
+
+        The same text under the same id is left as it is; another text under a stored id is
+        refused, for replacing is another method.
+        """
+        prepared = writing.prepare(document, self._options.chunks)
+        stored = prepared.document
+        with self._changing() as (connection, change):
+            before = reading.document_text(connection, stored.id)
+            if before is None:
+                change.add(writing.insert(connection, prepared, self._titles, time.time()))
+            elif before != stored.text:
+                raise DocumentExistsError(
+                    f"There is another text under the id {stored.id}.",
+                    "Replace the document, or insert the text under another id.",
+                )
+        return Inserted(stored.id, fresh=before is None)
+
+    def replace(self, document: Document) -> Inserted:
+        """Store a document in place of the one with its id, in one transaction."""
+        prepared = writing.prepare(document, self._options.chunks)
+        with self._changing() as (connection, change):
+            fresh = writing.replace(connection, prepared, self._titles, time.time(), change)
+        return Inserted(prepared.document.id, fresh=fresh)
+
+    def delete(self, document_id: str) -> None:
+        """Remove a document and everything that only it contributed."""
+        with self._changing() as (connection, change):
+            removed = writing.delete(connection, document_id)
+            if removed is None:
+                raise UnknownDocumentError(
+                    f"There is no document {document_id}.", "List the documents to see their ids."
+                )
+            change.add(removed)
+
+    # --- catching up --------------------------------------------------------------------------
+
+    def step(self) -> int:
+        """Do one durable step of what lags behind; return chunks worked on, 0 when all is done."""
+        worked = 0
+        if self._embedder:
+            worked = catchup.embed_some(self._store, self._changing, self._embedder, _STEP)
+        if not worked and self._chat:
+            worked = catchup.extract_some(
+                self._store, self._changing, self._chat, 1, self._options.attempts
+            )
+        return worked
+
+    def catch_up(self, report: Callable[[Progress], None] | None = None) -> Progress:
+        """Work until nothing lags behind, reporting after each step; may be broken off anywhere."""
+        while self.step():
+            if report:
+                report(self.progress())
+        return self.progress()
+
+    def retry_failed(self) -> int:
+        """Let the chat model read again what it failed at; return how many chunks."""
+        with self._changing() as (connection, _):
+            return catchup.retry_failed(connection)
+
+    def progress(self) -> Progress:
+        """Return how far the indexes are."""
+        with self._store.read() as connection:
+            return reading.progress(connection, embeds=self.embeds, extracts=self.extracts)
+
+    # --- reading ------------------------------------------------------------------------------
+
+    @property
+    def embeds(self) -> bool:
+        """Tell whether chunks get vectors."""
+        return self._embedder is not None
+
+    @property
+    def extracts(self) -> bool:
+        """Tell whether a chat model reads the chunks."""
+        return self._chat is not None
+
+    def query(self, question: str, mode: Mode = Mode.MIX, limit: int = 10) -> Answer:
+        """Return the passages that answer a question, best first."""
+        indexes = Indexes(self._graph, self._vectors, self._embedder)
+        return answer(self._store, indexes, self._options, question, mode, limit)
+
+    def document(self, document_id: str) -> DocumentState:
+        """Return how far a document is."""
+        with self._store.read() as connection:
+            found = reading.document_states(
+                connection, embeds=self.embeds, extracts=self.extracts, document=document_id
+            )
+        if not found:
+            raise UnknownDocumentError(
+                f"There is no document {document_id}.", "List the documents to see their ids."
+            )
+        return found[0]
+
+    def documents(self) -> list[DocumentState]:
+        """Return every document, the newest first."""
+        with self._store.read() as connection:
+            return reading.document_states(connection, embeds=self.embeds, extracts=self.extracts)
+
+    def text(self, document_id: str) -> str:
+        """Return a document's whole text, of which every chunk is a slice."""
+        with self._store.read() as connection:
+            text = reading.document_text(connection, document_id)
+        if text is None:
+            raise UnknownDocumentError(
+                f"There is no document {document_id}.", "List the documents to see their ids."
+            )
+        return text
+
+    @contextmanager
+    def _changing(self) -> Iterator[tuple[sqlite3.Connection, writing.Change]]:
+        """Run one transaction, then let the indexes in memory know before anyone writes again."""
+        change = writing.Change()
+        with self._applying:
+            with self._store.write() as connection:
+                yield connection, change
+            self._titles.update(change.titles)
+            if change.edges or change.common:
+                self._graph.update(change.edges, change.common)
+            if self._vectors is not None:
+                self._vectors.update(change.vectors)
+
+
+def _identity(embedder: Embedder | None) -> str:
+    return f"{embedder.identity} ({embedder.dimension})" if embedder else "none"
+
+
+def _load_graph(connection: sqlite3.Connection) -> Graph:
+    packed = dict(connection.execute("SELECT chunk, edges FROM mention ORDER BY chunk").fetchall())
+    common = {row[0] for row in connection.execute("SELECT no FROM entity WHERE common = 1")}
+    return Graph(packed, common)
+
+
+def _load_vectors(connection: sqlite3.Connection, embedder: Embedder) -> Vectors:
+    loaded = Vectors(embedder.dimension)
+    loaded.update(dict(connection.execute("SELECT chunk, data FROM vector ORDER BY chunk")))
+    return loaded

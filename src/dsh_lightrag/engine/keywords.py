@@ -1,0 +1,62 @@
+"""Signal 2: BM25 over the terms of each chunk, in the base's own file.
+
+A chunk is found the moment its transaction commits. The index holds no text of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsh_lightrag.engine.model import Ranking
+from dsh_lightrag.engine.terms import query_terms, terms
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+# A longer question is cut: beyond this, more terms cost time and say nothing new.
+_MOST_TERMS = 64
+
+
+def body(title: str, heading: str, text: str) -> str:
+    """Return what a chunk is found by: its text, its headings and its document's title."""
+    return "\n".join(part for part in (title, heading, text) if part)
+
+
+def add(connection: sqlite3.Connection, bodies: Iterable[tuple[int, str]]) -> None:
+    """Index chunks by number."""
+    connection.executemany(
+        "INSERT INTO keyword (rowid, body) VALUES (?, ?)",
+        ((number, " ".join(terms(text))) for number, text in bodies),
+    )
+
+
+def remove(connection: sqlite3.Connection, bodies: Iterable[tuple[int, str]]) -> None:
+    """Take chunks out; the bodies must be those that were added."""
+    connection.executemany(
+        "INSERT INTO keyword (keyword, rowid, body) VALUES ('delete', ?, ?)",
+        ((number, " ".join(terms(text))) for number, text in bodies),
+    )
+
+
+def search(connection: sqlite3.Connection, question: str, limit: int) -> Ranking:
+    """Rank the chunks that have any term of the question; equal scores in order of insertion."""
+    asked = query_terms(question)[:_MOST_TERMS]
+    if not asked:
+        return Ranking()
+    rows = connection.execute(
+        "SELECT rowid, -bm25(keyword) AS score FROM keyword WHERE keyword MATCH ? "
+        "ORDER BY score DESC, rowid LIMIT ?",
+        (" OR ".join(map(_quoted, asked)), limit),
+    ).fetchall()
+    return Ranking(tuple(row[0] for row in rows), tuple(row[1] for row in rows))
+
+
+def all_of(text: str) -> str:
+    """Return the expression for chunks that have every term of a text."""
+    return " AND ".join(map(_quoted, dict.fromkeys(terms(text))))
+
+
+def _quoted(term: str) -> str:
+    """Return a term as a string of the query language; terms have no quotes, only `+` and `#`."""
+    return f'"{term}"'

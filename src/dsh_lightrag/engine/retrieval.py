@@ -1,0 +1,221 @@
+"""One question, asked of every signal and answered once.
+
+Every signal has the same shape: a question and a limit in, chunk numbers and scores out. What a
+mode is, is which signals it asks and what they weigh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dsh_lightrag.engine import keywords, reading, seeds
+from dsh_lightrag.engine.embedders import unit_rows
+from dsh_lightrag.engine.faults import ModelFaultError
+from dsh_lightrag.engine.fusion import Fused, followed, fuse
+from dsh_lightrag.engine.model import Answer, Chunk, Entity, Hit, Mode, Ranking, Relation, Signal
+from dsh_lightrag.engine.options import GRAPH_FIRST, GRAPH_SIGNALS, TEXT_SIGNALS
+from dsh_lightrag.text import clean
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dsh_lightrag.engine.embedders import Embedder
+    from dsh_lightrag.engine.graph import Graph, View, Walk
+    from dsh_lightrag.engine.options import EngineOptions
+    from dsh_lightrag.engine.seeds import Seeds
+    from dsh_lightrag.engine.store import Store
+    from dsh_lightrag.engine.vectors import Vectors
+
+_VIA = 5  # names that a hit shows as the way it was reached
+_SPARE = 2  # hits fetched beyond the limit, for those that are deleted at this moment
+_ENTITY_CHUNKS = 20  # chunks that an entity of an answer lists
+
+
+@dataclass(frozen=True, slots=True)
+class Indexes:
+    """What lives in memory and is asked beside the base's own tables."""
+
+    graph: Graph
+    vectors: Vectors | None
+    embedder: Embedder | None
+
+
+@dataclass
+class Question:
+    """A question, and what several signals need to know about it, worked out once."""
+
+    text: str
+    connection: sqlite3.Connection
+    view: View
+    vector: NDArray[np.float32] | None
+    damping: float
+
+    @cached_property
+    def seeds(self) -> Seeds:
+        """The entities that the question names."""
+        return seeds.find(self.connection, self.text, self.view)
+
+    @cached_property
+    def walk(self) -> Walk:
+        """The walk that starts at them."""
+        return self.view.walk(self.seeds.weights, self.damping)
+
+
+Retriever = Callable[[Question, int], Ranking]
+
+
+def retrievers(vectors: Vectors | None) -> dict[Signal, Retriever]:
+    """Return every signal that can be asked."""
+
+    def by_vector(question: Question, limit: int) -> Ranking:
+        if vectors is None or question.vector is None:
+            return Ranking()
+        return vectors.search(question.vector, limit)
+
+    def by_keyword(question: Question, limit: int) -> Ranking:
+        return keywords.search(question.connection, question.text, limit)
+
+    def by_entity(question: Question, limit: int) -> Ranking:
+        return question.view.one_hop(question.seeds.weights, limit)
+
+    def by_relation(question: Question, limit: int) -> Ranking:
+        return question.view.ranked(question.walk, limit)
+
+    return {
+        Signal.VECTORS: by_vector,
+        Signal.KEYWORDS: by_keyword,
+        Signal.ENTITIES: by_entity,
+        Signal.RELATIONS: by_relation,
+    }
+
+
+def answer(
+    store: Store,
+    indexes: Indexes,
+    options: EngineOptions,
+    text: str,
+    mode: Mode,
+    limit: int,
+) -> Answer:
+    """Return the best passages for a question, each with its reason."""
+    text = clean(text)
+    if mode is Mode.BYPASS or limit <= 0 or not text.strip():
+        return Answer()
+    vector, faults = _vector(indexes, text)
+    with store.read() as connection:
+        view = indexes.graph.view()
+        question = Question(text, connection, view, vector, options.damping)
+        fused, gate = _fused(question, retrievers(indexes.vectors), options, mode)
+        best = fused[: limit + _SPARE]
+        chunks = reading.chunks(connection, (item.chunk for item in best))
+        hits = _hits(question, best, chunks)[:limit]
+        entities, relations = _surroundings(question, hits, chunks) if gate else ((), ())
+        pending = _pending(connection) if indexes.vectors is not None else 0
+    return Answer(hits, entities, relations, gate, pending, faults)
+
+
+def _vector(indexes: Indexes, text: str) -> tuple[NDArray[np.float32] | None, dict[Signal, str]]:
+    """Return the question's vector; a model that fails costs its signal, not the answer."""
+    if indexes.embedder is None or not indexes.vectors:
+        return None, {}
+    try:
+        rows = indexes.embedder.embed([text], query=True)
+        return unit_rows(rows, 1, indexes.embedder.dimension)[0], {}
+    except ModelFaultError as fault:
+        return None, {Signal.VECTORS: fault.problem}
+
+
+def _fused(
+    question: Question, ask: dict[Signal, Retriever], options: EngineOptions, mode: Mode
+) -> tuple[list[Fused], float]:
+    """Ask what the mode asks; return all chunks in order, and how much the graph was heard."""
+    weights = options.weights
+
+    def rankings(signals: tuple[Signal, ...]) -> dict[Signal, Ranking]:
+        asked = (signal for signal in signals if weights.get(signal, 0) > 0)
+        return {signal: ask[signal](question, options.depth) for signal in asked}
+
+    texts = rankings(TEXT_SIGNALS)
+    if mode in GRAPH_FIRST and question.seeds.weights:
+        graph = fuse(rankings(GRAPH_FIRST[mode]), weights, options.smoothing)
+        return followed(graph, fuse(texts, weights, options.smoothing)), 1.0
+    gate = options.gate.open(question.seeds.coverage) if mode is Mode.MIX else 0.0
+    if gate:
+        gated = weights | {signal: gate * weights.get(signal, 0) for signal in GRAPH_SIGNALS}
+        both = texts | rankings(GRAPH_SIGNALS)
+        return fuse(both, gated, options.smoothing), gate
+    return fuse(texts, weights, options.smoothing), 0.0
+
+
+def _hits(question: Question, best: list[Fused], chunks: dict[int, Chunk]) -> tuple[Hit, ...]:
+    """Return the hits that still exist, those from the graph with the names that led there."""
+    graphic = [item.chunk for item in best if not item.placings.keys().isdisjoint(GRAPH_SIGNALS)]
+    ways = _ways(question, graphic)
+    shown = _names(question.connection, {entity for way in ways.values() for entity in way})
+    hits = []
+    for item in best:
+        if item.chunk not in chunks:
+            continue
+        way = ways.get(item.chunk, [])
+        hits.append(
+            Hit(
+                chunk=chunks[item.chunk],
+                score=item.score,
+                placings=item.placings,
+                seeds=tuple(name for entity, name in question.seeds.shown.items() if entity in way),
+                via=tuple(
+                    shown[entity]
+                    for entity in way
+                    if entity in shown and entity not in question.seeds.shown
+                )[:_VIA],
+            )
+        )
+    return tuple(hits)
+
+
+def _ways(question: Question, chunks: list[int]) -> dict[int, list[int]]:
+    """Return for each chunk its entities, those that the walker visited most first."""
+    if not chunks:
+        return {}
+    visited = question.walk.entities
+    return {
+        chunk: sorted(
+            (entity for entity in named if visited[entity] > 0),
+            key=lambda entity: (-visited[entity] * named[entity], entity),  # noqa: B023 - used at once
+        )
+        for chunk, named in question.view.entities_of(chunks).items()
+    }
+
+
+def _names(connection: sqlite3.Connection, numbers: set[int]) -> dict[int, str]:
+    return {number: name for number, (name, _) in reading.entity_names(connection, numbers).items()}
+
+
+def _surroundings(
+    question: Question, hits: tuple[Hit, ...], chunks: dict[int, Chunk]
+) -> tuple[tuple[Entity, ...], tuple[Relation, ...]]:
+    """Return the entities of question and hits, and how they belong together."""
+    del hits, chunks
+    chunk_ids = {
+        entity: reading.chunk_ids(
+            question.connection, question.view.chunks_of(entity)[:_ENTITY_CHUNKS]
+        )
+        for entity in question.seeds.weights
+    }
+    return (
+        tuple(reading.entities(question.connection, chunk_ids)),
+        tuple(reading.relations(question.connection, question.seeds.weights)),
+    )
+
+
+def _pending(connection: sqlite3.Connection) -> int:
+    """Return how many chunks vectors cannot find yet."""
+    row = connection.execute("SELECT count(*) FROM chunk WHERE embedded = 0").fetchone()
+    count: int = row[0]
+    return count
