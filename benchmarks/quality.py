@@ -19,10 +19,16 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dsh_lightrag.engine import Document, Engine, EngineOptions, MiniLM, Mode, Signal
+from dsh_lightrag.engine import Document, Embedder, Engine, EngineOptions, MiniLM, Mode, Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 RESAMPLES = 1000
 CHUNKS_ASKED = 60  # enough chunks for ten different passages
@@ -40,13 +46,14 @@ SIGNALS = {
 class Remembering:
     """An embedder that keeps what it has worked out, for embedding is what takes the time."""
 
-    def __init__(self, embedder, path):
+    def __init__(self, embedder: Embedder, path: Path) -> None:
         self._embedder = embedder
         self.identity, self.dimension = embedder.identity, embedder.dimension
         self._kept = sqlite3.connect(path, check_same_thread=False)
         self._kept.execute("CREATE TABLE IF NOT EXISTS v (k TEXT PRIMARY KEY, d BLOB)")
 
-    def embed(self, texts, *, query):
+    def embed(self, texts: Sequence[str], *, query: bool) -> NDArray[np.float32]:
+        """Return one row per text, from the file where it has been worked out before."""
         keys = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
         rows = [
             self._kept.execute("SELECT d FROM v WHERE k = ?", (key,)).fetchone() for key in keys
@@ -63,13 +70,13 @@ class Remembering:
         return np.array([np.frombuffer(row[0], "<f4") for row in rows])
 
 
-def load(folder):
+def load(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     corpus = [json.loads(line) for line in (folder / "corpus.jsonl").open(encoding="utf-8")]
     questions = [json.loads(line) for line in (folder / "queries.jsonl").open(encoding="utf-8")]
     return corpus, questions
 
 
-def build(path, corpus, embedder):
+def build(path: Path, corpus: list[dict[str, Any]], embedder: Embedder | None) -> None:
     begun = time.perf_counter()
     with Engine.open(path, embedder=embedder) as engine:
         for passage in corpus:
@@ -81,38 +88,38 @@ def build(path, corpus, embedder):
     )
 
 
-def passages(engine, question):
+def passages(engine: Engine, question: str) -> list[str]:
     """Return the ids of the ten best passages."""
     answer = engine.query(question, Mode.MIX, CHUNKS_ASKED)
     return list(dict.fromkeys(hit.chunk.document_id for hit in answer.hits))[:10]
 
 
-def measures(found, gold):
+def measures(found: list[str], wanted: list[str]) -> list[float]:
     """Return one question's row of MEASURES, each 0..1."""
-    gold = set(gold)
+    gold = set(wanted)
     recall = [len(gold & set(found[:k])) / len(gold) for k in (2, 5, 10)]
     gain = sum(1 / np.log2(place + 2) for place, id_ in enumerate(found) if id_ in gold)
     ideal = sum(1 / np.log2(place + 2) for place in range(min(10, len(gold))))
     return [*recall, gain / ideal, float(gold <= set(found[:8]))]
 
 
-def intervals(rows):
+def intervals(measured: list[list[float]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return means and the half-widths of their 95 % bootstrap intervals, in points."""
-    rows = 100 * np.array(rows)
+    rows = 100 * np.array(measured)
     draws = np.random.default_rng(7).integers(len(rows), size=(RESAMPLES, len(rows)))
     means = rows[draws].mean(axis=1)
     low, high = np.percentile(means, [2.5, 97.5], axis=0)
     return rows.mean(axis=0), (high - low) / 2
 
 
-def options(asked):
+def options(asked: set[Signal]) -> EngineOptions:
     """Return the default options with every other signal silent."""
     defaults = EngineOptions()
     weights = {signal: value for signal, value in defaults.weights.items() if signal in asked}
     return replace(defaults, weights=weights)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--set", action="append", dest="sets", help="one collection (default: all)")
@@ -133,7 +140,7 @@ def main():
                 report(folder, bases, embedder, arguments.half)
 
 
-def report(folder, bases, embedder, half):
+def report(folder: Path, bases: Path, embedder: Embedder | None, half: str) -> None:
     corpus, questions = load(folder)
     questions = {"chosen": questions[::2], "reported": questions[1::2], "all": questions}[half]
     path = bases / f"{folder.name}{'' if embedder else '.plain'}.base"

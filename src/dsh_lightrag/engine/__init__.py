@@ -10,7 +10,7 @@ from __future__ import annotations
 from dsh_lightrag.errors import MissingExtraError
 
 try:
-    import numpy as _numpy  # noqa: F401 - only to say which extra brings it
+    import numpy as np  # noqa: F401 - only to say which extra brings it
 except ImportError as absent:
     raise MissingExtraError("server", "The embedded engine") from absent
 

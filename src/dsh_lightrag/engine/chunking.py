@@ -27,7 +27,7 @@ _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*?)[ \t]*#*[ \t]*\n?")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 # A sentence ends at its mark, with what closes it and the space behind; CJK marks need no space.
 _SENTENCE_END = re.compile(r"[.!?…؟۔।॥]+[\"'”’»)\]]*\s+|[。！？｡]+[」』”’）]*\s*|\n")
-_BREAKABLE = re.compile(r"\s+|(?<=[,;:，；：、/|-])")
+_BREAKS = frozenset(",;:，；：、/|-")  # a long sentence may be cut behind these, or at a space
 _HEADING_CHARACTERS = 200
 
 
@@ -47,6 +47,9 @@ class ChunkSizes:
         """Refuse sizes that could not make progress."""
         if self.tokens < 8 or not 0 <= self.overlap <= self.tokens // 2:  # noqa: PLR2004 - shorter says nothing
             raise ValueError("a chunk has at least 8 tokens, and at most half of it overlaps")
+
+
+DEFAULT_SIZES = ChunkSizes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +159,13 @@ def _bounded(sentence: str, offset: int, limit: int) -> Iterator[tuple[int, int,
     """Yield a sentence whole, or in parts of at most `limit` tokens cut at white space or marks."""
     start = used = breakable = since = 0
     for match in _TOKEN.finditer(sentence):
+        begin = match.start()
         if used == limit:
-            cut, kept = (breakable, since) if breakable > start else (match.start(), used)
+            cut, kept = (breakable, since) if breakable > start else (begin, used)
             yield offset + start, offset + cut, kept
             start, used, since = cut, used - kept, 0
             breakable = start
-        if used and _BREAKABLE.match(sentence, match.start() - 1):
-            breakable, since = match.start(), used
+        if used and (sentence[begin - 1] in _BREAKS or sentence[begin - 1].isspace()):
+            breakable, since = begin, used
         used += 1
     yield offset + start, offset + len(sentence), used

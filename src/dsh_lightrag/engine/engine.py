@@ -16,14 +16,14 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from dsh_lightrag.engine import catchup, reading, rebuilding, writing
+from dsh_lightrag.engine import catchup, reading, rebuilding, verifying, writing
 from dsh_lightrag.engine.faults import DocumentExistsError, ModelMismatchError, UnknownDocumentError
 from dsh_lightrag.engine.graph import Graph
 from dsh_lightrag.engine.model import Answer, Document, DocumentState, Mode, Progress
 from dsh_lightrag.engine.options import EngineOptions
-from dsh_lightrag.engine.retrieval import Indexes, answer
+from dsh_lightrag.engine.retrieval import Retrieval
 from dsh_lightrag.engine.store import Store
 from dsh_lightrag.engine.vectors import Vectors
 
@@ -66,6 +66,7 @@ class Engine:
             self._titles = writing.load_titles(connection)
             self._graph = _load_graph(connection)
             self._vectors = _load_vectors(connection, embedder) if embedder else None
+        self._retrieval = Retrieval(store, self._graph, self._vectors, embedder, options)
 
     @classmethod
     def open(
@@ -91,17 +92,10 @@ class Engine:
         try:
             with store.read() as connection:
                 meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
-            if meta["embedder"] != identity:
-                if not reindex:
-                    raise ModelMismatchError(
-                        f"{path.name} was made with the embedding model {meta['embedder']}, "
-                        f"not with {identity}.",
-                        "Name that model again, or reindex the base with the new one.",
-                    )
-                with store.write() as connection:
-                    rebuilding.drop_vectors(connection, identity)
+            if not reindex:
+                _refuse_other_model(path, meta["embedder"], identity)
             with store.write() as connection:
-                rebuilding.bring_up_to_date(connection, meta)
+                rebuilding.bring_up_to_date(connection, meta, identity)
             return cls(store, embedder, chat, options)
         except BaseException:
             store.close()
@@ -111,7 +105,7 @@ class Engine:
         """Close the base; what was acknowledged is in its file."""
         self._store.close()
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -199,8 +193,7 @@ class Engine:
 
     def query(self, question: str, mode: Mode = Mode.MIX, limit: int = 10) -> Answer:
         """Return the passages that answer a question, best first."""
-        indexes = Indexes(self._graph, self._vectors, self._embedder)
-        return answer(self._store, indexes, self._options, question, mode, limit)
+        return self._retrieval.answer(question, mode, limit)
 
     def document(self, document_id: str) -> DocumentState:
         """Return how far a document is."""
@@ -229,6 +222,11 @@ class Engine:
             )
         return text
 
+    def verify(self) -> list[str]:
+        """Return what is wrong with the base, one line each; reads all of it."""
+        with self._store.read() as connection:
+            return verifying.problems(connection)
+
     @contextmanager
     def _changing(self) -> Iterator[tuple[sqlite3.Connection, writing.Change]]:
         """Run one transaction, then let the indexes in memory know before anyone writes again."""
@@ -245,6 +243,14 @@ class Engine:
 
 def _identity(embedder: Embedder | None) -> str:
     return f"{embedder.identity} ({embedder.dimension})" if embedder else "none"
+
+
+def _refuse_other_model(path: Path, stored: str, offered: str) -> None:
+    if stored != offered:
+        raise ModelMismatchError(
+            f"{path.name} was made with the embedding model {stored}, not with {offered}.",
+            "Name that model again, or reindex the base with the new one.",
+        )
 
 
 def _load_graph(connection: sqlite3.Connection) -> Graph:

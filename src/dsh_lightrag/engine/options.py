@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dsh_lightrag.engine.chunking import ChunkSizes
+from dsh_lightrag.engine.chunking import DEFAULT_SIZES, ChunkSizes
 from dsh_lightrag.engine.model import Mode, Signal
 
 TEXT_SIGNALS = (Signal.VECTORS, Signal.KEYWORDS)
@@ -47,7 +47,7 @@ class EngineOptions:
         attempts: how often a chat model is asked about a chunk before it is given up.
     """
 
-    chunks: ChunkSizes = ChunkSizes()
+    chunks: ChunkSizes = DEFAULT_SIZES
     weights: dict[Signal, float] = field(
         default_factory=lambda: {
             Signal.VECTORS: 1.125,

@@ -35,7 +35,7 @@ _STATE = (
 def chunks(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Chunk]:
     """Return those of the chunks that the base has, by number."""
     rows = connection.execute(
-        f"{_CHUNK} WHERE chunk.no IN (SELECT value FROM json_each(?))",
+        f"{_CHUNK} WHERE chunk.no IN (SELECT value FROM json_each(?))",  # noqa: S608 - our own text
         (json.dumps(list(numbers)),),
     )
     return {row[0]: Chunk(*row[1:]) for row in rows}
@@ -88,16 +88,16 @@ def document_states(
 
 def progress(connection: sqlite3.Connection, *, embeds: bool, extracts: bool) -> Progress:
     """Return how many chunks each index still lacks."""
-
-    def count(where: str) -> int:
-        number: int = connection.execute(f"SELECT count(*) FROM chunk {where}").fetchone()[0]
-        return number
-
+    chunks, to_embed, to_extract, failed = connection.execute(
+        "SELECT (SELECT count(*) FROM chunk), (SELECT count(*) FROM chunk WHERE embedded = 0), "
+        "(SELECT count(*) FROM chunk WHERE extracted = 0), "
+        "(SELECT count(*) FROM chunk WHERE extracted = 2)"
+    ).fetchone()
     return Progress(
-        chunks=count(""),
-        to_embed=count("WHERE embedded = 0") if embeds else 0,
-        to_extract=count("WHERE extracted = 0") if extracts else 0,
-        failed=count("WHERE extracted = 2") if extracts else 0,
+        chunks=chunks,
+        to_embed=to_embed if embeds else 0,
+        to_extract=to_extract if extracts else 0,
+        failed=failed if extracts else 0,
     )
 
 
@@ -107,7 +107,8 @@ def entities(connection: sqlite3.Connection, numbers: dict[int, tuple[str, ...]]
     A type other than OTHER and the first description win.
     """
     rows = connection.execute(
-        "SELECT entity.no, entity.key, name, coalesce((SELECT type FROM told WHERE entity = entity.no "
+        "SELECT entity.no, entity.key, name, "
+        "coalesce((SELECT type FROM told WHERE entity = entity.no "
         "ORDER BY type IN ('', 'OTHER'), chunk LIMIT 1), 'OTHER'), "
         "coalesce((SELECT description FROM told WHERE entity = entity.no AND description <> '' "
         "ORDER BY chunk LIMIT 1), '') "

@@ -20,8 +20,13 @@ def versions() -> dict[str, str]:
     return {"terms": str(terms.VERSION)}
 
 
-def bring_up_to_date(connection: sqlite3.Connection, meta: Mapping[str, str]) -> None:
-    """Make anew whatever other rules than today's have made."""
+def bring_up_to_date(
+    connection: sqlite3.Connection, meta: Mapping[str, str], embedder: str
+) -> None:
+    """Make anew whatever other rules than today's, or another embedder, have made."""
+    if meta["embedder"] != embedder:
+        drop_vectors(connection)
+        _remember(connection, "embedder", embedder)
     if meta.get("terms") != str(terms.VERSION):
         rebuild_keywords(connection)
         _remember(connection, "terms", str(terms.VERSION))
@@ -37,11 +42,10 @@ def rebuild_keywords(connection: sqlite3.Connection) -> None:
     keywords.add(connection, ((row[0], keywords.body(*row[1:])) for row in rows))
 
 
-def drop_vectors(connection: sqlite3.Connection, identity: str) -> None:
-    """Forget every vector, so that the model of this identity makes them anew."""
+def drop_vectors(connection: sqlite3.Connection) -> None:
+    """Forget every vector; they are made anew like those of chunks just inserted."""
     connection.execute("DELETE FROM vector")
     connection.execute("UPDATE chunk SET embedded = 0")
-    _remember(connection, "embedder", identity)
 
 
 def _remember(connection: sqlite3.Connection, key: str, value: str) -> None:

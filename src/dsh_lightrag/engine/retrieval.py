@@ -37,15 +37,6 @@ _SPARE = 2  # hits fetched beyond the limit, for those that are deleted at this 
 _ENTITY_CHUNKS = 20  # chunks that an entity of an answer lists
 
 
-@dataclass(frozen=True, slots=True)
-class Indexes:
-    """What lives in memory and is asked beside the base's own tables."""
-
-    graph: Graph
-    vectors: Vectors | None
-    embedder: Embedder | None
-
-
 @dataclass
 class Question:
     """A question, and what several signals need to know about it, worked out once."""
@@ -95,40 +86,41 @@ def retrievers(vectors: Vectors | None) -> dict[Signal, Retriever]:
     }
 
 
-def answer(
-    store: Store,
-    indexes: Indexes,
-    options: EngineOptions,
-    text: str,
-    mode: Mode,
-    limit: int,
-) -> Answer:
-    """Return the best passages for a question, each with its reason."""
-    text = clean(text)
-    if mode is Mode.BYPASS or limit <= 0 or not text.strip():
-        return Answer()
-    vector, faults = _vector(indexes, text)
-    with store.read() as connection:
-        view = indexes.graph.view()
-        question = Question(text, connection, view, vector, options.damping)
-        fused, gate = _fused(question, retrievers(indexes.vectors), options, mode)
-        best = fused[: limit + _SPARE]
-        chunks = reading.chunks(connection, (item.chunk for item in best))
-        hits = _hits(question, best, chunks)[:limit]
-        entities, relations = _surroundings(question, hits, chunks) if gate else ((), ())
-        pending = _pending(connection) if indexes.vectors is not None else 0
-    return Answer(hits, entities, relations, gate, pending, faults)
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """What a question is asked of: the tables, and the indexes that live in memory."""
 
+    store: Store
+    graph: Graph
+    vectors: Vectors | None
+    embedder: Embedder | None
+    options: EngineOptions
 
-def _vector(indexes: Indexes, text: str) -> tuple[NDArray[np.float32] | None, dict[Signal, str]]:
-    """Return the question's vector; a model that fails costs its signal, not the answer."""
-    if indexes.embedder is None or not indexes.vectors:
-        return None, {}
-    try:
-        rows = indexes.embedder.embed([text], query=True)
-        return unit_rows(rows, 1, indexes.embedder.dimension)[0], {}
-    except ModelFaultError as fault:
-        return None, {Signal.VECTORS: fault.problem}
+    def answer(self, text: str, mode: Mode, limit: int) -> Answer:
+        """Return the best passages for a question, each with its reason."""
+        text = clean(text)
+        if mode is Mode.BYPASS or limit <= 0 or not text.strip():
+            return Answer()
+        vector, faults = self._vector(text)
+        with self.store.read() as connection:
+            question = Question(text, connection, self.graph.view(), vector, self.options.damping)
+            fused, gate = _fused(question, retrievers(self.vectors), self.options, mode)
+            best = fused[: limit + _SPARE]
+            chunks = reading.chunks(connection, (item.chunk for item in best))
+            hits = _hits(question, best, chunks)[:limit]
+            entities, relations = _surroundings(question) if gate else ((), ())
+            pending = _pending(connection) if self.vectors is not None else 0
+        return Answer(hits, entities, relations, gate, pending, faults)
+
+    def _vector(self, text: str) -> tuple[NDArray[np.float32] | None, dict[Signal, str]]:
+        """Return the question's vector; a model that fails costs its signal, not the answer."""
+        if self.embedder is None or not self.vectors:
+            return None, {}
+        try:
+            rows = self.embedder.embed([text], query=True)
+            return unit_rows(rows, 1, self.embedder.dimension)[0], {}
+        except ModelFaultError as fault:
+            return None, {Signal.VECTORS: fault.problem}
 
 
 def _fused(
@@ -187,7 +179,7 @@ def _ways(question: Question, chunks: list[int]) -> dict[int, list[int]]:
     return {
         chunk: sorted(
             (entity for entity in named if visited[entity] > 0),
-            key=lambda entity: (-visited[entity] * named[entity], entity),  # noqa: B023 - used at once
+            key=lambda entity: (-visited[entity] * named[entity], entity),
         )
         for chunk, named in question.view.entities_of(chunks).items()
     }
@@ -197,11 +189,8 @@ def _names(connection: sqlite3.Connection, numbers: set[int]) -> dict[int, str]:
     return {number: name for number, (name, _) in reading.entity_names(connection, numbers).items()}
 
 
-def _surroundings(
-    question: Question, hits: tuple[Hit, ...], chunks: dict[int, Chunk]
-) -> tuple[tuple[Entity, ...], tuple[Relation, ...]]:
+def _surroundings(question: Question) -> tuple[tuple[Entity, ...], tuple[Relation, ...]]:
     """Return the entities of question and hits, and how they belong together."""
-    del hits, chunks
     chunk_ids = {
         entity: reading.chunk_ids(
             question.connection, question.view.chunks_of(entity)[:_ENTITY_CHUNKS]

@@ -34,8 +34,8 @@ class Titles:
     def after(self, delta: Mapping[str, int]) -> Titles:
         """Return the titles as they will be once a deletion in this transaction is durable."""
         view = Titles({})
-        view._documents, view._longest = self._documents, self._longest  # noqa: SLF001 - its own kind
-        view._hidden = frozenset(  # noqa: SLF001 - as above
+        view._documents, view._longest = self._documents, self._longest
+        view._hidden = frozenset(
             key for key, change in delta.items() if self._documents.get(key, 0) + change <= 0
         )
         return view

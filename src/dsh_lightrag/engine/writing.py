@@ -266,8 +266,8 @@ def _insert_chunks(connection: sqlite3.Connection, document: int, prepared: Prep
         stable = chunk_id(prepared.document.id, text, occurrences[text])
         occurrences[text] += 1
         rows.append(
-            (first + ordinal, stable, document, ordinal, piece.start, piece.end, piece.heading)
-            + (text,)
+            (first + ordinal, stable, document, ordinal)
+            + (piece.start, piece.end, piece.heading, text)  # noqa: RUF005 - two lines of columns
         )
     connection.executemany(
         'INSERT INTO chunk (no, id, document, ordinal, start, "end", heading, text) '
