@@ -117,10 +117,9 @@ class View:
 
     def entities_of(self, chunks: list[int]) -> dict[int, dict[int, float]]:
         """Return for each chunk number its entities with their weight there."""
-        places = {int(number): place for place, number in enumerate(self.numbers)}
         found: dict[int, dict[int, float]] = {}
-        for chunk in chunks:
-            if (place := places.get(chunk)) is not None:
+        for chunk, place in zip(chunks, np.searchsorted(self.numbers, chunks), strict=True):
+            if place < self._size and self.numbers[place] == chunk:
                 at = slice(self._of_chunk[place], self._of_chunk[place + 1])
                 pairs = zip(self._entity[at].tolist(), self._rare[at].tolist(), strict=True)
                 found[chunk] = dict(pairs)
@@ -132,7 +131,7 @@ class View:
         if not start.any():
             return Ranking()
         at = self._edges_of_entities(np.flatnonzero(start))
-        first = self._toward_chunks(at, start / np.linalg.norm(start))
+        first = self._toward_chunks(at, start / _length(start))
         found = np.flatnonzero(first)
         top = found[np.lexsort((found, -first[found]))][:_FIRST_CHUNKS]
         at = _ranges(self._of_chunk, top)
@@ -140,7 +139,7 @@ class View:
         second = _summed(self._entity[at], flow, self.entities)
         second[start > 0] = 0
         if second.any():
-            second /= np.linalg.norm(second)
+            second /= _length(second)
         at = self._edges_of_entities(np.flatnonzero(second))
         return self._ranking(first + self._toward_chunks(at, second), limit)
 
@@ -233,6 +232,11 @@ def _weights(count: NDArray[np.uint16], role: NDArray[np.uint16]) -> Floats:
     times[(role & Role.LINKED) > 0] = np.maximum(times[(role & Role.LINKED) > 0], 1)
     times[(role & Role.TITLE) > 0] += _OWN_TITLE
     return 1 + np.log(np.maximum(times, 1))
+
+
+def _length(values: Floats) -> float:
+    """Return the Euclidean length; `linalg.norm` would wake a pool of threads for it."""
+    return float(np.sqrt(np.square(values).sum()))
 
 
 def _summed(places: Numbers, values: Floats, count: int) -> Floats:

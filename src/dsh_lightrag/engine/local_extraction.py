@@ -27,6 +27,7 @@ VERSION = 1
 ALONE, AMONG_OTHERS = 0.3, 0.5  # what `is_name` allows to be in lower case
 _CONNECTORS = "of|the|de|la|le|del|della|di|da|von|van|der|den|al|bin|ibn|and|for|du|des|y|&"
 _NO_NAME = names.STOP_WORDS | {""}
+_BEFORE_YEARS = {"in", "since", "by", "from", "until", "after", "before", "during"}
 _EDGES = " .,'’-"
 _POSSESSIVE = re.compile(r"['’]s$")
 _WORD = re.compile(r"[^\W\d_][\w'’\-]*")
@@ -85,10 +86,12 @@ def _count(found: dict[str, Found], parts: list[str], *, certain: bool) -> None:
 
 
 def _trim(parts: list[str]) -> list[str]:
-    """Drop stop words at both ends."""
+    """Drop stop words at both ends, and a year behind the first of them."""
     start, end = 0, len(parts)
-    while start < end and names.key(parts[start]) in _NO_NAME:
+    while start < end and (word := names.key(parts[start])) in _NO_NAME:
         start += 1
+        if word in _BEFORE_YEARS and start < end and parts[start].isdigit():
+            start += 1  # "In 1898 Marie Curie"
     while end > start and names.key(parts[end - 1]) in _NO_NAME:
         end -= 1
     return parts[start:end]

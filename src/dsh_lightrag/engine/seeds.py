@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from dsh_lightrag.engine.graph import View
 
-# One word must be this rare to stand for an entity, in a small base half as rare as can be.
+# One word must be this rare to stand for an entity, unless hardly any chunk names it anyway.
 _RARE_ENOUGH = 2.5
+_FEW_MENTIONS = 5
 _SHORTEST = 3
 
 
@@ -41,15 +42,16 @@ def find(connection: sqlite3.Connection, question: str, view: View) -> Seeds:
     if not known:
         return Seeds()
     chunks = len(view.numbers)
-    rare = min(_RARE_ENOUGH, math.log(1 + (chunks + 0.5) / 1.5) / 2)
 
     def accepts(name: str) -> bool:
         if name not in known:
             return False
         if " " in name:
             return True
-        alone = len(name) >= _SHORTEST and name not in names.STOP_WORDS
-        return alone and float(view.rarity[known[name][0]]) >= rare
+        if len(name) < _SHORTEST or name in names.STOP_WORDS:
+            return False
+        entity = known[name][0]
+        return bool(view.mentions[entity] <= _FEW_MENTIONS or view.rarity[entity] >= _RARE_ENOUGH)
 
     matched = names.longest_matches(words, accepts)
     weights = {known[name][0]: float(view.rarity[known[name][0]]) for name in matched}

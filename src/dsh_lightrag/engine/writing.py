@@ -265,10 +265,8 @@ def _insert_chunks(connection: sqlite3.Connection, document: int, prepared: Prep
     for ordinal, (piece, text) in enumerate(zip(prepared.pieces, prepared.texts, strict=True)):
         stable = chunk_id(prepared.document.id, text, occurrences[text])
         occurrences[text] += 1
-        rows.append(
-            (first + ordinal, stable, document, ordinal)
-            + (piece.start, piece.end, piece.heading, text)  # noqa: RUF005 - two lines of columns
-        )
+        place = (piece.start, piece.end, piece.heading)
+        rows.append((first + ordinal, stable, document, ordinal, *place, text))
     connection.executemany(
         'INSERT INTO chunk (no, id, document, ordinal, start, "end", heading, text) '
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
