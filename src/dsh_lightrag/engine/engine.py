@@ -62,6 +62,7 @@ class Engine:
         self._chat = chat
         self._options = options
         self._applying = threading.Lock()
+        self._work = threading.Event()
         with store.read() as connection:
             self._titles = writing.load_titles(connection)
             self._graph = _load_graph(connection)
@@ -169,6 +170,15 @@ class Engine:
                 report(self.progress())
         return self.progress()
 
+    def wait_for_work(self) -> None:
+        """Return once something was written, or `wake` was called, since the last wait."""
+        self._work.wait()
+        self._work.clear()
+
+    def wake(self) -> None:
+        """Let whoever waits for work look for it."""
+        self._work.set()
+
     def retry_failed(self) -> int:
         """Let the chat model read again what it failed at; return how many chunks."""
         with self._changing() as (connection, _):
@@ -239,6 +249,7 @@ class Engine:
                 self._graph.update(change.edges, change.common)
             if self._vectors is not None:
                 self._vectors.update(change.vectors)
+        self._work.set()
 
 
 def _identity(embedder: Embedder | None) -> str:
