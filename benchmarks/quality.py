@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 RESAMPLES = 1000
 CHUNKS_ASKED = 60  # enough chunks for ten different passages
 MEASURES = ("R@2", "R@5", "R@10", "nDCG@10", "all@8")
+GRAPH = (Signal.ENTITIES, Signal.RELATIONS, Signal.CONTEXT)
 SIGNALS = {
     "BM25": {Signal.KEYWORDS},
-    "graph alone": {Signal.ENTITIES, Signal.RELATIONS},
-    "BM25 + graph (no embedder)": {Signal.KEYWORDS, Signal.ENTITIES, Signal.RELATIONS},
+    "graph alone": set(GRAPH),
+    "BM25 + graph (no embedder)": {Signal.KEYWORDS, *GRAPH},
     "vectors": {Signal.VECTORS},
     "two signals": {Signal.VECTORS, Signal.KEYWORDS},
     "three signals": set(Signal),

@@ -85,7 +85,7 @@ def test_local_mode_puts_what_the_graph_found_before_everything_else(engine):
 
 
 def test_a_question_that_names_nothing_gets_the_two_signal_answer_bit_for_bit(path, embedder):
-    silent = EngineOptions(weights={Signal.VECTORS: 1.125, Signal.KEYWORDS: 1.0})
+    silent = EngineOptions(weights={Signal.VECTORS: 1.0, Signal.KEYWORDS: 1.0})
     with Engine.open(path, embedder=embedder) as three:
         for document in POLAND:
             three.insert(document)

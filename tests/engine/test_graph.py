@@ -36,7 +36,8 @@ def dense(chunks, common):
                 continue
             times = max(edge.count, 1 if Role.LINKED in edge.role else 0)
             times += 2 if Role.TITLE in edge.role else 0
-            matrix[row, edge.entity] = 1 + np.log(times)
+            title = 3 if Role.TITLE in edge.role else 1
+            matrix[row, edge.entity] = title * (1 + np.log(times))
     mentions = (matrix > 0).sum(axis=0)
     return matrix, np.log(1 + (len(chunks) - mentions + 0.5) / (mentions + 0.5))
 

@@ -46,10 +46,13 @@ def document(number):
 def test_a_killed_writer_loses_nothing_it_acknowledged_and_leaves_nothing_half_done(path):
     there, gone, start = set(), set(), 0
     for _ in range(RUNS):
-        inserted, deleted = killed_writer(path, start)
+        inserted, deleted, last = killed_writer(path, start)
         there |= inserted
         gone |= deleted
-        start = check(path, there - gone, gone)
+        # Its last deletion may have happened without being acknowledged.
+        maybe = {last - 1} if last % 3 == 2 else set()
+        start = check(path, there - gone - maybe, gone)
+        there -= maybe
 
 
 def killed_writer(path, start):
@@ -67,10 +70,8 @@ def killed_writer(path, start):
     said += rest[: rest.rfind("\n") + 1].splitlines()
     marks = [line.split() for line in said]
     assert marks[0][0] == "+"
-    return (
-        {int(number) for mark, number in marks if mark == "+"},
-        {int(number) for mark, number in marks if mark == "-"},
-    )
+    inserted = {int(number) for mark, number in marks if mark == "+"}
+    return inserted, {int(number) for mark, number in marks if mark == "-"}, max(inserted)
 
 
 def check(path, there, gone):
@@ -78,7 +79,6 @@ def check(path, there, gone):
     with Engine.open(path, embedder=HashEmbedder()) as engine:
         stored = {int(state.id[4:]) for state in engine.documents()}
         assert there <= stored
-        # A deletion that was not acknowledged may have happened; one that was, has.
         assert not gone & stored
         engine.catch_up()
         for number in sorted(stored):

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 _FIRST_CHUNKS = 20  # the chunks whose names make the second step of one hop
 _STEPS = 24  # of the walk; what is left after so many is a fiftieth
 _LEAST = 1e-6  # a walker less likely than this at a place is not followed further
-_OWN_TITLE = 2  # an own title weighs as much as two more mentions
+_TITLE_MENTIONS = 2  # an own title is as good as two more mentions,
+_TITLE_WEIGHT = 3  # and then weighs three times: a walker finds from a name to its own passage
 
 
 @dataclass(frozen=True)
@@ -230,8 +231,11 @@ def _weights(count: NDArray[np.uint16], role: NDArray[np.uint16]) -> Floats:
     """Return what an edge weighs: the logarithm tames a name that is said all the time."""
     times = count.astype(np.float64)
     times[(role & Role.LINKED) > 0] = np.maximum(times[(role & Role.LINKED) > 0], 1)
-    times[(role & Role.TITLE) > 0] += _OWN_TITLE
-    return 1 + np.log(np.maximum(times, 1))
+    own_title = (role & Role.TITLE) > 0
+    times[own_title] += _TITLE_MENTIONS
+    weights = 1 + np.log(np.maximum(times, 1))
+    weights[own_title] *= _TITLE_WEIGHT
+    return weights
 
 
 def _length(values: Floats) -> float:

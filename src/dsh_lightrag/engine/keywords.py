@@ -5,6 +5,7 @@ A chunk is found the moment its transaction commits. The index holds no text of 
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.engine.model import Ranking
@@ -48,8 +49,30 @@ def search(connection: sqlite3.Connection, question: str, limit: int) -> Ranking
         "SELECT rowid, -bm25(keyword) AS score FROM keyword WHERE keyword MATCH ? "
         "ORDER BY score DESC, rowid LIMIT ?",
         (" OR ".join(map(_quoted, asked)), limit),
-    ).fetchall()
-    return Ranking(tuple(row[0] for row in rows), tuple(row[1] for row in rows))
+    )
+    return _ranking(rows)
+
+
+def search_among(
+    connection: sqlite3.Connection, question: str, known: Iterable[str], chunks: Iterable[int]
+) -> Ranking:
+    """Rank some chunks by the terms of the question that are in none of the known names."""
+    answered = {term for name in known for term in terms(name)}
+    asked = [term for term in query_terms(question) if term not in answered][:_MOST_TERMS]
+    if not asked:
+        return Ranking()
+    rows = connection.execute(
+        # The plus keeps SQLite from searching once per chunk: it then filters one search.
+        "SELECT rowid, -bm25(keyword) AS score FROM keyword WHERE keyword MATCH ? "
+        "AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY score DESC, rowid",
+        (" OR ".join(map(_quoted, asked)), json.dumps(list(chunks))),
+    )
+    return _ranking(rows)
+
+
+def _ranking(rows: Iterable[tuple[int, float]]) -> Ranking:
+    found = list(rows)
+    return Ranking(tuple(row[0] for row in found), tuple(row[1] for row in found))
 
 
 def all_of(text: str) -> str:

@@ -23,12 +23,13 @@ class Mode(StrEnum):
 
 
 class Signal(StrEnum):
-    """One way of ranking chunks for a question."""
+    """One way of ranking chunks for a question; the last three come from the graph."""
 
     VECTORS = "vectors"
     KEYWORDS = "keywords"
     ENTITIES = "entities"
     RELATIONS = "relations"
+    CONTEXT = "context"
 
 
 class DocumentStatus(StrEnum):

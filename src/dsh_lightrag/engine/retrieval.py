@@ -45,7 +45,7 @@ class Question:
     connection: sqlite3.Connection
     view: View
     vector: NDArray[np.float32] | None
-    damping: float
+    options: EngineOptions
 
     @cached_property
     def seeds(self) -> Seeds:
@@ -55,7 +55,7 @@ class Question:
     @cached_property
     def walk(self) -> Walk:
         """The walk that starts at them."""
-        return self.view.walk(self.seeds.weights, self.damping)
+        return self.view.walk(self.seeds.weights, self.options.damping)
 
 
 Retriever = Callable[[Question, int], Ranking]
@@ -78,11 +78,17 @@ def retrievers(vectors: Vectors | None) -> dict[Signal, Retriever]:
     def by_relation(question: Question, limit: int) -> Ranking:
         return question.view.ranked(question.walk, limit)
 
+    def by_context(question: Question, limit: int) -> Ranking:
+        reached = question.view.ranked(question.walk, min(limit, question.options.reach))
+        known = question.seeds.shown.values()
+        return keywords.search_among(question.connection, question.text, known, reached.chunks)
+
     return {
         Signal.VECTORS: by_vector,
         Signal.KEYWORDS: by_keyword,
         Signal.ENTITIES: by_entity,
         Signal.RELATIONS: by_relation,
+        Signal.CONTEXT: by_context,
     }
 
 
@@ -103,7 +109,7 @@ class Retrieval:
             return Answer()
         vector, faults = self._vector(text)
         with self.store.read() as connection:
-            question = Question(text, connection, self.graph.view(), vector, self.options.damping)
+            question = Question(text, connection, self.graph.view(), vector, self.options)
             fused, gate = _fused(question, retrievers(self.vectors), self.options, mode)
             best = fused[: limit + _SPARE]
             chunks = reading.chunks(connection, (item.chunk for item in best))
@@ -139,9 +145,8 @@ def _fused(
         return followed(graph, fuse(texts, weights, options.smoothing)), 1.0
     gate = options.gate.open(question.seeds.coverage) if mode is Mode.MIX else 0.0
     if gate:
-        gated = weights | {signal: gate * weights.get(signal, 0) for signal in GRAPH_SIGNALS}
         both = texts | rankings(GRAPH_SIGNALS)
-        return fuse(both, gated, options.smoothing), gate
+        return fuse(both, options.heard(gate), options.smoothing), gate
     return fuse(texts, weights, options.smoothing), 0.0
 
 
