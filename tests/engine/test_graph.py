@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsh_lightrag.engine import edges
+from dsh_lightrag.engine import Document, edges
 from dsh_lightrag.engine.edges import Edge, Role
 from dsh_lightrag.engine.graph import Graph, View
 
@@ -118,3 +118,28 @@ def test_an_empty_graph_ranks_nothing():
     assert view.one_hop({3: 1.0}, 10).chunks == ()
     assert view.ranked(view.walk({3: 1.0}, 0.85), 10).chunks == ()
     assert view.chunks_of(5) == []
+
+
+def test_names_are_listed_by_how_often_they_stand_and_found_by_how_they_begin(engine):
+    for text in ("We saw Marie Curie.", "So did Marie Curie, with Pierre Curie.", "Here Bohr sat."):
+        engine.insert(Document(text))
+
+    assert engine.popular_names(1) == ["Marie Curie"]
+    assert engine.search_names("cur ma") == ["Marie Curie"]
+    assert set(engine.search_names("curie")) >= {"Marie Curie", "Pierre Curie"}
+    assert engine.search_names("?!") == []
+
+
+def test_around_a_name_stand_the_names_that_share_its_chunks(engine):
+    engine.insert(Document("We know that Marie Curie met Niels Bohr."))
+    engine.insert(Document("We know that Niels Bohr met Lise Meitner."))
+
+    near, far = engine.around("marie curie"), engine.around("MARIE CURIE", depth=2)
+
+    assert [entity.name for entity in near.entities] == ["Marie Curie", "Niels Bohr"]
+    assert [(link.source, link.target, link.weight) for link in near.relations] == [
+        ("Marie Curie", "Niels Bohr", 0.5)
+    ]
+    assert {entity.name for entity in far.entities} == {"Marie Curie", "Niels Bohr", "Lise Meitner"}
+    assert engine.around("Marie Curie", depth=2, limit=2).truncated
+    assert engine.around("nobody").entities == ()

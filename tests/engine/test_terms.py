@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsh_lightrag.engine import names
-from dsh_lightrag.engine.local_extraction import extract, is_name
+from dsh_lightrag.engine.local_extraction import Uses, extract, is_name, spelling_counts
 from dsh_lightrag.engine.terms import query_terms, terms
 
 
@@ -102,10 +102,19 @@ def test_both_sides_of_an_and_are_names_too():
 
 
 def test_what_a_collection_mostly_writes_in_lower_case_is_no_name():
-    assert is_name("rome", {"rome": (10, 3)})
-    assert not is_name("having", {"having": (10, 4)})
-    assert is_name("royal society", {"royal": (4, 3), "society": (4, 2)})
-    assert not is_name("having society", {"having": (10, 9), "society": (10, 6)})
+    assert is_name("rome", {"rome": Uses(10, 3, 1)})
+    assert not is_name("having", {"having": Uses(10, 4, 1)})
+    assert is_name("royal society", {"royal": Uses(4, 3), "society": Uses(4, 2)})
+    assert not is_name("having society", {"having": Uses(10, 9), "society": Uses(10, 6)})
+
+
+def test_what_is_capitalised_only_where_sentences_begin_is_no_name():
+    used = spelling_counts("Rinse the rice. Rinse it well, says Anna: Rinse it.")
+
+    assert used["rinse"] == Uses(3, 0, 0)
+    assert used["anna"] == Uses(1, 0, 1)
+    assert not is_name("rinse", used)
+    assert is_name("anna", used)
 
 
 @pytest.mark.parametrize("text", ["A" * 100_000, "A " * 50_000, "A.B." * 30_000, "知" * 100_000])

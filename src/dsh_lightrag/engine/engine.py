@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from dsh_lightrag.engine import catchup, reading, rebuilding, verifying, writing
+from dsh_lightrag.engine import catchup, neighbourhood, reading, rebuilding, verifying, writing
 from dsh_lightrag.engine.faults import DocumentExistsError, ModelMismatchError, UnknownDocumentError
 from dsh_lightrag.engine.graph import Graph
 from dsh_lightrag.engine.model import Answer, Document, DocumentState, Mode, Progress
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from dsh_lightrag.engine.chat_extraction import ChatModel
     from dsh_lightrag.engine.embedders import Embedder
+    from dsh_lightrag.engine.neighbourhood import Neighbourhood
 
 _STEP = 32  # chunks embedded in one durable step
 DEFAULT_OPTIONS = EngineOptions()
@@ -231,6 +232,21 @@ class Engine:
                 f"There is no document {document_id}.", "List the documents to see their ids."
             )
         return text
+
+    def popular_names(self, limit: int = 300) -> list[str]:
+        """Return the entities that most chunks name."""
+        with self._store.read() as connection:
+            return neighbourhood.popular(connection, limit)
+
+    def search_names(self, text: str, limit: int = 50) -> list[str]:
+        """Return entities whose names have words that begin like those of a text."""
+        with self._store.read() as connection:
+            return neighbourhood.search(connection, text, limit)
+
+    def around(self, name: str, depth: int = 1, limit: int = 1000) -> Neighbourhood:
+        """Return an entity, those related to it over up to `depth` steps, and their relations."""
+        with self._store.read() as connection:
+            return neighbourhood.around(connection, self._graph.view(), name, depth, limit)
 
     def verify(self) -> list[str]:
         """Return what is wrong with the base, one line each; reads all of it."""

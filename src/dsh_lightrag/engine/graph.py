@@ -116,6 +116,11 @@ class View:
         at = self._edges_of_entities(np.array([entity]))
         return [int(number) for number in self.numbers[self._chunk[at]]]
 
+    def chunks_of_both(self, one: int, other: int) -> list[int]:
+        """Return the numbers of the chunks that name both entities."""
+        second = set(self.chunks_of(other))
+        return [chunk for chunk in self.chunks_of(one) if chunk in second]
+
     def entities_of(self, chunks: list[int]) -> dict[int, dict[int, float]]:
         """Return for each chunk number its entities with their weight there."""
         found: dict[int, dict[int, float]] = {}

@@ -9,22 +9,22 @@ collection; here every candidate is kept.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsh_lightrag.engine import names, terms
 from dsh_lightrag.engine.model import Extraction, Found
 from dsh_lightrag.engine.scripts import capitals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 # Extraction changes with this number; a base remembers which one made its graph.
 VERSION = 1
 
-ALONE, AMONG_OTHERS = 0.3, 0.5  # what `is_name` allows to be in lower case
+_ALONE, _AMONG_OTHERS = 0.3, 0.5  # what `is_name` allows to be in lower case
+_SENTENCE_BREAK = re.compile(r"[.!?…:;\n\"“”«»(\[|•#*]")
 _CONNECTORS = "of|the|de|la|le|del|della|di|da|von|van|der|den|al|bin|ibn|and|for|du|des|y|&"
 _NO_NAME = names.STOP_WORDS | {""}
 _BEFORE_YEARS = {"in", "since", "by", "from", "until", "after", "before", "during"}
@@ -130,29 +130,58 @@ def _phrases(text: str) -> Iterator[str]:
             run = []
 
 
-def spelling_counts(text: str) -> dict[str, tuple[int, int]]:
-    """Return for each word how often it stands in a text, and how often in lower case."""
-    total: Counter[str] = Counter()
-    lower: Counter[str] = Counter()
-    for written in _WORD.findall(text):
+class Uses(NamedTuple):
+    """How often a word is written, in lower case, and as a name within a sentence."""
+
+    total: int = 0
+    lower: int = 0
+    inner: int = 0
+
+    def plus(self, other: Uses, sign: int = 1) -> Uses:
+        """Return both together, or with `sign` -1 what is left without the other."""
+        return Uses(*(mine + sign * theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def mostly_lower(self, share: float) -> bool:
+        """Tell whether more than this share is in lower case."""
+        return self.lower > share * max(self.total, 1)
+
+    @property
+    def standing(self) -> tuple[bool, bool]:
+        """Whether the word is a name alone, and whether it makes one of several words."""
+        alone = self.inner > 0 and not self.mostly_lower(_ALONE)
+        return alone, not self.mostly_lower(_AMONG_OTHERS)
+
+
+UNSEEN = Uses()
+
+
+def spelling_counts(text: str) -> dict[str, Uses]:
+    """Return how each word of a text is written in it."""
+    counts: dict[str, list[int]] = {}
+    end = 0
+    inside = False
+    for match in _WORD.finditer(text):
+        written = match[0]
+        if _SENTENCE_BREAK.search(text, end, match.start()):
+            inside = False
+        lower = written[0].islower()
         plain = written.isascii() and written.isalpha()
         for word in (written.lower(),) if plain else names.words(written):
-            total[word] += 1
-            lower[word] += written[0].islower()
-    return {word: (count, lower[word]) for word, count in total.items()}
+            count = counts.setdefault(word, [0, 0, 0])
+            count[0] += 1
+            count[1] += lower
+            count[2] += inside and not lower
+        end, inside = match.end(), True
+    return {word: Uses(*count) for word, count in counts.items()}
 
 
-def is_name(key: str, spelling: dict[str, tuple[int, int]]) -> bool:
+def is_name(key: str, spelling: Mapping[str, Uses]) -> bool:
     """Tell by the whole collection's spelling whether a candidate is a name.
 
-    One word must be capitalised seven times out of ten; of several words one must be so half of
-    the time.
+    One word must be capitalised seven times out of ten, and not only where sentences begin; of
+    several words one must be capitalised half of the time.
     """
     found = key.split(" ")
-    share = ALONE if len(found) == 1 else AMONG_OTHERS
-    return not all(mostly_lower(*spelling.get(word, (0, 0)), share) for word in found)
-
-
-def mostly_lower(total: int, lower: int, share: float) -> bool:
-    """Tell whether more than this share of a word's occurrences is in lower case."""
-    return lower > share * max(total, 1)
+    if len(found) == 1:
+        return spelling.get(key, UNSEEN).standing[0]
+    return any(spelling.get(word, UNSEEN).standing[1] for word in found)

@@ -101,7 +101,9 @@ def progress(connection: sqlite3.Connection, *, embeds: bool, extracts: bool) ->
     )
 
 
-def entities(connection: sqlite3.Connection, numbers: dict[int, tuple[str, ...]]) -> list[Entity]:
+def entities(
+    connection: sqlite3.Connection, numbers: dict[int, tuple[str, ...]]
+) -> dict[int, Entity]:
     """Return entities by number, each with the ids of its chunks, which the caller knows.
 
     A type other than OTHER and the first description win.
@@ -115,10 +117,10 @@ def entities(connection: sqlite3.Connection, numbers: dict[int, tuple[str, ...]]
         "FROM json_each(?) AS asked JOIN entity ON entity.no = asked.value",
         (json.dumps(list(numbers)),),
     )
-    return [
-        Entity(entity_id(key), name, kind or "OTHER", description, numbers[number])
+    return {
+        number: Entity(entity_id(key), name, kind or "OTHER", description, numbers[number])
         for number, key, name, kind, description in rows
-    ]
+    }
 
 
 def relations(connection: sqlite3.Connection, among: Iterable[int]) -> list[Relation]:

@@ -7,11 +7,11 @@ mode is, is which signals it asks and what they weigh.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.engine import keywords, reading, seeds
+from dsh_lightrag.engine import keywords, neighbourhood, reading, seeds
 from dsh_lightrag.engine.embedders import unit_rows
 from dsh_lightrag.engine.faults import ModelFaultError
 from dsh_lightrag.engine.fusion import Fused, followed, fuse
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 _VIA = 5  # names that a hit shows as the way it was reached
 _SPARE = 2  # hits fetched beyond the limit, for those that are deleted at this moment
-_ENTITY_CHUNKS = 20  # chunks that an entity of an answer lists
+_VIA_RELATED = 2  # of these, names that an answer lists as entities
+_MOST_ENTITIES = 30
 
 
 @dataclass
@@ -46,6 +47,7 @@ class Question:
     view: View
     vector: NDArray[np.float32] | None
     options: EngineOptions
+    numbers: dict[str, int] = field(default_factory=dict)  # of the names that hits show
 
     @cached_property
     def seeds(self) -> Seeds:
@@ -114,7 +116,7 @@ class Retrieval:
             best = fused[: limit + _SPARE]
             chunks = reading.chunks(connection, (item.chunk for item in best))
             hits = _hits(question, best, chunks)[:limit]
-            entities, relations = _surroundings(question) if gate else ((), ())
+            entities, relations = _surroundings(question, hits) if gate else ((), ())
             pending = _pending(connection) if self.vectors is not None else 0
         return Answer(hits, entities, relations, gate, pending, faults)
 
@@ -155,6 +157,7 @@ def _hits(question: Question, best: list[Fused], chunks: dict[int, Chunk]) -> tu
     graphic = [item.chunk for item in best if not item.placings.keys().isdisjoint(GRAPH_SIGNALS)]
     ways = _ways(question, graphic)
     shown = _names(question.connection, {entity for way in ways.values() for entity in way})
+    question.numbers.update((name, number) for number, name in shown.items())
     hits = []
     for item in best:
         if item.chunk not in chunks:
@@ -194,18 +197,31 @@ def _names(connection: sqlite3.Connection, numbers: set[int]) -> dict[int, str]:
     return {number: name for number, (name, _) in reading.entity_names(connection, numbers).items()}
 
 
-def _surroundings(question: Question) -> tuple[tuple[Entity, ...], tuple[Relation, ...]]:
-    """Return the entities of question and hits, and how they belong together."""
-    chunk_ids = {
-        entity: reading.chunk_ids(
-            question.connection, question.view.chunks_of(entity)[:_ENTITY_CHUNKS]
+def _surroundings(
+    question: Question, hits: tuple[Hit, ...]
+) -> tuple[tuple[Entity, ...], tuple[Relation, ...]]:
+    """Return the entities of question and hits, and how the question's are related to them."""
+    connection, view = question.connection, question.view
+    seeds_ = list(question.seeds.weights)
+    leading = [question.numbers[name] for hit in hits for name in hit.via[:_VIA_RELATED]]
+    among = list(dict.fromkeys([*seeds_, *leading]))[:_MOST_ENTITIES]
+    told = reading.relations(connection, among)
+    shown = {number: name for name, number in question.numbers.items()} | question.seeds.shown
+    known = {frozenset((link.source, link.target)) for link in told}
+    together = [
+        Relation(
+            shown[seed],
+            shown[other],
+            neighbourhood.TOGETHER,
+            neighbourhood.TOGETHER,
+            weight,
+            reading.chunk_ids(connection, view.chunks_of_both(seed, other)),
         )
-        for entity in question.seeds.weights
-    }
-    return (
-        tuple(reading.entities(question.connection, chunk_ids)),
-        tuple(reading.relations(question.connection, question.seeds.weights)),
-    )
+        for seed in seeds_
+        for other, weight in neighbourhood.related(view, seed)
+        if other in among and frozenset((shown[seed], shown[other])) not in known
+    ]
+    return neighbourhood.described(connection, view, among), (*told, *together)
 
 
 def _pending(connection: sqlite3.Connection) -> int:

@@ -80,12 +80,14 @@ CREATE TABLE title_link (
   PRIMARY KEY (entity, chunk)
 ) STRICT, WITHOUT ROWID;
 
--- How the collection writes each word: how many chunks have it, how often, how often in lower case.
+-- How the collection writes each word: how many chunks have it, how often, how often in lower case,
+-- how often with a capital within a sentence.
 CREATE TABLE word (
   word TEXT PRIMARY KEY,
   chunks INTEGER NOT NULL,
   total INTEGER NOT NULL,
-  lower INTEGER NOT NULL
+  lower INTEGER NOT NULL,
+  inner INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- What a chat model told about a chunk.

@@ -12,22 +12,21 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.engine import local_extraction, names
+from dsh_lightrag.engine.local_extraction import UNSEEN, Uses
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
-Spelling = dict[str, tuple[int, int]]
 
-
-def load(connection: sqlite3.Connection, words: Iterable[str]) -> Spelling:
-    """Return total and lower-case counts of these words; unknown words are left out."""
+def load(connection: sqlite3.Connection, words: Iterable[str]) -> dict[str, Uses]:
+    """Return how the collection writes these words; unknown words are left out."""
     rows = connection.execute(
-        "SELECT word.word, total, lower FROM json_each(?) AS asked "
+        "SELECT word.word, total, lower, inner FROM json_each(?) AS asked "
         "JOIN word ON word.word = asked.value",
         (json.dumps(list(words)),),
     )
-    return {word: (total, lower) for word, total, lower in rows}
+    return {word: Uses(*counts) for word, *counts in rows}
 
 
 def chunk_counts(connection: sqlite3.Connection, words: Iterable[str]) -> dict[str, int]:
@@ -42,37 +41,40 @@ def chunk_counts(connection: sqlite3.Connection, words: Iterable[str]) -> dict[s
 def change(connection: sqlite3.Connection, title: str, texts: list[str], sign: int) -> set[str]:
     """Count a document's chunks in (`sign` 1) or out (-1); return words whose standing changed.
 
-    The title counts for how many chunks have a word, not for how the word is written: titles
-    capitalise everything.
+    The title counts for how many chunks have a word, but a title of several words not for how they
+    are written: titles capitalise everything.
     """
     chunks: Counter[str] = Counter()
-    totals: Counter[str] = Counter()
-    lowers: Counter[str] = Counter()
+    uses: dict[str, Uses] = {}
     of_title = names.words(title)
     for text in texts:
         chunks.update({*of_title, *names.words(text)})
-        for word, (total, lower) in local_extraction.spelling_counts(text).items():
-            totals[word] += total
-            lowers[word] += lower
-    before = load(connection, totals)
+        for word, used in local_extraction.spelling_counts(text).items():
+            uses[word] = uses.get(word, UNSEEN).plus(used)
+    alone = names.words(names.shown_title(title))
+    if texts and len(alone) == 1 and title[:1].isupper():
+        # A capitalised title of one word is as good as that word within a sentence.
+        uses[alone[0]] = uses.get(alone[0], UNSEEN).plus(Uses(1, 0, 1))
+    before = load(connection, uses)
     connection.executemany(
-        "INSERT INTO word VALUES (?, ?, ?, ?) ON CONFLICT (word) DO UPDATE SET "
+        "INSERT INTO word VALUES (?, ?, ?, ?, ?) ON CONFLICT (word) DO UPDATE SET "
         "chunks = chunks + excluded.chunks, total = total + excluded.total, "
-        "lower = lower + excluded.lower",
-        [(word, sign * chunks[word], sign * totals[word], sign * lowers[word]) for word in chunks],
+        "lower = lower + excluded.lower, inner = inner + excluded.inner",
+        [
+            (word, sign * count, *UNSEEN.plus(uses.get(word, UNSEEN), sign))
+            for word, count in chunks.items()
+        ],
     )
     if sign < 0:
         connection.execute(
             "DELETE FROM word WHERE chunks <= 0 AND word IN (SELECT value FROM json_each(?))",
             (json.dumps(list(chunks)),),
         )
-    changed = set()
-    for word in totals:
-        total, lower = before.get(word, (0, 0))
-        after = (total + sign * totals[word], lower + sign * lowers[word])
-        if _standing(total, lower) != _standing(*after):
-            changed.add(word)
-    return changed
+    return {
+        word
+        for word, used in uses.items()
+        if (known := before.get(word, UNSEEN)).standing != known.plus(used, sign).standing
+    }
 
 
 def judge(
@@ -105,9 +107,3 @@ def judge(
         [(int(verdict), number) for number, verdict in judged.items()],
     )
     return judged
-
-
-def _standing(total: int, lower: int) -> tuple[bool, bool]:
-    """Return what `is_name` makes of a word, alone and among others."""
-    alone = local_extraction.mostly_lower(total, lower, local_extraction.ALONE)
-    return alone, local_extraction.mostly_lower(total, lower, local_extraction.AMONG_OTHERS)

@@ -32,7 +32,8 @@ _STRAYS = {
     "(SELECT no FROM entity)",
     "relations of entities that are none": "SELECT count(*) FROM relation WHERE source NOT IN "
     "(SELECT no FROM entity) OR target NOT IN (SELECT no FROM entity)",
-    "words counted below zero": "SELECT count(*) FROM word WHERE chunks <= 0 OR total < lower",
+    "words counted wrong": "SELECT count(*) FROM word WHERE chunks <= 0 OR lower < 0 OR inner < 0 "
+    "OR total < lower + inner",
 }
 
 
