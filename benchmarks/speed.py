@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SECTIONS = 20  # chunks in one document
 WORDS = 70  # in one chunk, so that each section is one chunk
 VOCABULARY = 50_000
+STOP_WORDS = 100  # the commonest words, which a question's terms leave out
 QUESTIONS = 60
 MODES = (Mode.NAIVE, Mode.LOCAL, Mode.GLOBAL, Mode.MIX)
 
@@ -78,8 +79,9 @@ class Writer:
         return Document("\n".join(parts), title=f"{self.name()} {number}", id=f"d{number}")
 
     def question(self) -> str:
-        """Return a question with two names and some words."""
-        words = " ".join(self._random.choice(self._words, 6, p=self._likely))
+        """Return a question with two names and four words, none of them a stop word."""
+        likely = self._likely[STOP_WORDS:] / self._likely[STOP_WORDS:].sum()
+        words = " ".join(self._random.choice(self._words[STOP_WORDS:], 4, p=likely))
         return f"{words} {self.name()} {self.name()}?"
 
 

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 _FIRST_CHUNKS = 20  # the chunks whose names make the second step of one hop
-_STEPS = 24  # of the walk; what is left after so many is a fiftieth
-_LEAST = 1e-6  # a walker less likely than this at a place is not followed further
+# More steps, or following a walker anywhere, changed no answer that was measured; this is seven
+# times faster and keeps a name that half the collection has from touching all of it.
+_STEPS = 12
+_LEAST = 1e-4  # a walker less likely than this at a place is not followed further
 _TITLE_MENTIONS = 2  # an own title is as good as two more mentions,
 _TITLE_WEIGHT = 3  # and then weighs three times: a walker finds from a name to its own passage
 

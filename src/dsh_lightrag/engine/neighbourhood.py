@@ -105,13 +105,54 @@ def related(view: View, entity: int) -> list[tuple[int, float]]:
 
 def described(connection: sqlite3.Connection, view: View, numbers: list[int]) -> tuple[Entity, ...]:
     """Return entities with the first of their chunks."""
-    chunk_ids = {
-        number: reading.chunk_ids(connection, view.chunks_of(number)[:_SHOWN_CHUNKS])
-        for number in numbers
-    }
-    order = {number: place for place, number in enumerate(numbers)}
-    found = reading.entities(connection, chunk_ids)
-    return tuple(found[number] for number in sorted(found, key=order.__getitem__))
+    chunks = {number: view.chunks_of(number)[:_SHOWN_CHUNKS] for number in numbers}
+    ids = reading.chunk_ids(connection, {chunk for named in chunks.values() for chunk in named})
+    found = reading.entities(
+        connection,
+        {
+            number: tuple(ids[chunk] for chunk in named if chunk in ids)
+            for number, named in chunks.items()
+        },
+    )
+    return tuple(found[number] for number in numbers if number in found)
+
+
+def together(
+    connection: sqlite3.Connection, view: View, pairs: dict[tuple[int, int], float]
+) -> list[Relation]:
+    """Return pairs of entities as relations, each with the chunks that name both."""
+    shown = reading.entity_names(connection, {number for pair in pairs for number in pair})
+    chunks = {pair: view.chunks_of_both(*pair)[:_SHOWN_CHUNKS] for pair in pairs}
+    ids = reading.chunk_ids(connection, {chunk for both in chunks.values() for chunk in both})
+    return [
+        Relation(
+            shown[one],
+            shown[other],
+            TOGETHER,
+            TOGETHER,
+            weight,
+            tuple(ids[chunk] for chunk in chunks[one, other] if chunk in ids),
+        )
+        for (one, other), weight in pairs.items()
+        if one in shown and other in shown
+    ]
+
+
+def told_and_together(
+    connection: sqlite3.Connection,
+    view: View,
+    among: list[int],
+    pairs: dict[tuple[int, int], float],
+) -> tuple[Relation, ...]:
+    """Return what a model told between these entities, then the pairs that it did not tell of."""
+    told = reading.relations(connection, among)
+    known = {frozenset((link.source, link.target)) for link in told}
+    derived = [
+        link
+        for link in together(connection, view, pairs)
+        if frozenset((link.source, link.target)) not in known
+    ]
+    return (*told, *derived)
 
 
 def _described(
@@ -122,18 +163,8 @@ def _described(
     *,
     truncated: bool,
 ) -> Neighbourhood:
-    told = reading.relations(connection, numbers)
-    shown = reading.entity_names(connection, numbers)
-    known = {frozenset((link.source, link.target)) for link in told}
-    derived = [
-        Relation(shown[one][0], shown[other][0], TOGETHER, TOGETHER, weight, ())
-        for (one, other), weight in pairs.items()
-        if one in shown
-        and other in shown
-        and frozenset((shown[one][0], shown[other][0])) not in known
-    ]
-    entities = described(connection, view, numbers)
-    return Neighbourhood(entities, (*told, *derived), truncated)
+    relations = told_and_together(connection, view, numbers, pairs)
+    return Neighbourhood(described(connection, view, numbers), relations, truncated)
 
 
 def _number(connection: sqlite3.Connection, name: str) -> int | None:

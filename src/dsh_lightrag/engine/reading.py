@@ -41,24 +41,22 @@ def chunks(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, 
     return {row[0]: Chunk(*row[1:]) for row in rows}
 
 
-def chunk_ids(connection: sqlite3.Connection, numbers: Iterable[int]) -> tuple[str, ...]:
-    """Return the ids of those of the chunks that the base has, in order of insertion."""
+def chunk_ids(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, str]:
+    """Return the ids of those of the chunks that the base has, by number."""
     rows = connection.execute(
-        "SELECT id FROM chunk WHERE no IN (SELECT value FROM json_each(?)) ORDER BY no",
+        "SELECT no, id FROM chunk WHERE no IN (SELECT value FROM json_each(?))",
         (json.dumps(list(numbers)),),
     )
-    return tuple(row[0] for row in rows)
+    return dict(rows.fetchall())
 
 
-def entity_names(
-    connection: sqlite3.Connection, numbers: Iterable[int]
-) -> dict[int, tuple[str, str]]:
-    """Return name and key of entities by number."""
+def entity_names(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, str]:
+    """Return the names of entities by number."""
     rows = connection.execute(
-        "SELECT no, name, key FROM entity WHERE no IN (SELECT value FROM json_each(?))",
+        "SELECT no, name FROM entity WHERE no IN (SELECT value FROM json_each(?))",
         (json.dumps(list(numbers)),),
     )
-    return {number: (name, key) for number, name, key in rows}
+    return dict(rows.fetchall())
 
 
 def document_text(connection: sqlite3.Connection, document: str) -> str | None:

@@ -156,7 +156,9 @@ def _hits(question: Question, best: list[Fused], chunks: dict[int, Chunk]) -> tu
     """Return the hits that still exist, those from the graph with the names that led there."""
     graphic = [item.chunk for item in best if not item.placings.keys().isdisjoint(GRAPH_SIGNALS)]
     ways = _ways(question, graphic)
-    shown = _names(question.connection, {entity for way in ways.values() for entity in way})
+    shown = reading.entity_names(
+        question.connection, {entity for way in ways.values() for entity in way}
+    )
     question.numbers.update((name, number) for number, name in shown.items())
     hits = []
     for item in best:
@@ -193,35 +195,21 @@ def _ways(question: Question, chunks: list[int]) -> dict[int, list[int]]:
     }
 
 
-def _names(connection: sqlite3.Connection, numbers: set[int]) -> dict[int, str]:
-    return {number: name for number, (name, _) in reading.entity_names(connection, numbers).items()}
-
-
 def _surroundings(
     question: Question, hits: tuple[Hit, ...]
 ) -> tuple[tuple[Entity, ...], tuple[Relation, ...]]:
     """Return the entities of question and hits, and how the question's are related to them."""
     connection, view = question.connection, question.view
-    seeds_ = list(question.seeds.weights)
+    named = list(question.seeds.weights)
     leading = [question.numbers[name] for hit in hits for name in hit.via[:_VIA_RELATED]]
-    among = list(dict.fromkeys([*seeds_, *leading]))[:_MOST_ENTITIES]
-    told = reading.relations(connection, among)
-    shown = {number: name for name, number in question.numbers.items()} | question.seeds.shown
-    known = {frozenset((link.source, link.target)) for link in told}
-    together = [
-        Relation(
-            shown[seed],
-            shown[other],
-            neighbourhood.TOGETHER,
-            neighbourhood.TOGETHER,
-            weight,
-            reading.chunk_ids(connection, view.chunks_of_both(seed, other)),
-        )
-        for seed in seeds_
-        for other, weight in neighbourhood.related(view, seed)
-        if other in among and frozenset((shown[seed], shown[other])) not in known
-    ]
-    return neighbourhood.described(connection, view, among), (*told, *together)
+    among = list(dict.fromkeys([*named, *leading]))[:_MOST_ENTITIES]
+    pairs: dict[tuple[int, int], float] = {}
+    for seed in named:
+        for other, weight in neighbourhood.related(view, seed):
+            if other in among and (other, seed) not in pairs:
+                pairs[seed, other] = weight
+    relations = neighbourhood.told_and_together(connection, view, among, pairs)
+    return neighbourhood.described(connection, view, among), relations
 
 
 def _pending(connection: sqlite3.Connection) -> int:

@@ -38,6 +38,11 @@ _REFUSALS = {
     sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_TOOBIG,
 }
+_READER_PRAGMAS = (
+    "PRAGMA query_only = ON",
+    "PRAGMA cache_size = -16000",
+    "PRAGMA mmap_size = 1073741824",  # pages are read where they lie instead of being copied
+)
 
 
 class Store:
@@ -97,7 +102,7 @@ class Store:
             try:
                 connection = self._idle.get_nowait()
             except queue.Empty:
-                connection = self._connect(("PRAGMA query_only = ON",))
+                connection = self._connect(_READER_PRAGMAS)
             try:
                 connection.execute("BEGIN")
                 yield connection
