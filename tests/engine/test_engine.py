@@ -21,6 +21,7 @@ from dsh_lightrag.engine import (
     ModelMismatchError,
     Signal,
     UnknownDocumentError,
+    keywords,
 )
 
 CURIE = Document(
@@ -103,6 +104,17 @@ def test_a_hit_adds_up_and_says_where_its_text_stands(engine):
     for hit in engine.query("Which capital is on the Oslofjord?").hits:
         assert hit.score == sum(placing.share for placing in hit.placings.values())
         assert engine.text(id_)[hit.chunk.start : hit.chunk.end] == hit.chunk.text
+
+
+def test_a_term_that_very_many_chunks_have_is_asked_only_when_rarer_ones_are_few(
+    engine, monkeypatch
+):
+    monkeypatch.setattr(keywords, "MOST_CHUNKS", 2)
+    for word in ("red", "green", "blue"):
+        engine.insert(Document(f"a {word} paper boat", source=word))
+
+    assert sources(engine.query("paper boat of red and green", Mode.NAIVE)) == ["red", "green"]
+    assert len(engine.query("paper boat", Mode.NAIVE).hits) == 3
 
 
 def test_ids_depend_on_the_text_alone(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from dsh_lightrag.engine import spelling
 from dsh_lightrag.engine.model import Ranking
 from dsh_lightrag.engine.terms import query_terms, terms
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 # A longer question is cut: beyond this, more terms cost time and say nothing new.
 _MOST_TERMS = 64
+# A term that more chunks have is not looked up beside rarer ones: in a base of ten thousand chunks
+# that is a word of every third, in a larger one each question's cost stays what it was.
+MOST_CHUNKS = 4000
+_FEWEST_TERMS = 2
 
 
 def body(title: str, heading: str, text: str) -> str:
@@ -42,7 +47,7 @@ def remove(connection: sqlite3.Connection, bodies: Iterable[tuple[int, str]]) ->
 
 def search(connection: sqlite3.Connection, question: str, limit: int) -> Ranking:
     """Rank the chunks that have any term of the question; equal scores in order of insertion."""
-    asked = query_terms(question)[:_MOST_TERMS]
+    asked = _telling(connection, query_terms(question)[:_MOST_TERMS])
     if not asked:
         return Ranking()
     rows = connection.execute(
@@ -59,6 +64,7 @@ def search_among(
     """Rank some chunks by the terms of the question that are in none of the known names."""
     answered = {term for name in known for term in terms(name)}
     asked = [term for term in query_terms(question) if term not in answered][:_MOST_TERMS]
+    asked = _telling(connection, asked)
     if not asked:
         return Ranking()
     rows = connection.execute(
@@ -68,6 +74,15 @@ def search_among(
         (" OR ".join(map(_quoted, asked)), json.dumps(list(chunks))),
     )
     return _ranking(rows)
+
+
+def _telling(connection: sqlite3.Connection, asked: list[str]) -> list[str]:
+    """Leave out terms that very many chunks have, if there are others: they cost most."""
+    if len(asked) <= _FEWEST_TERMS:
+        return asked
+    counts = spelling.chunk_counts(connection, asked)
+    rarest = sorted(asked, key=lambda term: counts.get(term, 0))[:_FEWEST_TERMS]
+    return [term for term in asked if counts.get(term, 0) <= MOST_CHUNKS or term in rarest]
 
 
 def _ranking(rows: Iterable[tuple[int, float]]) -> Ranking:
