@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from dsh_lightrag.engine.change import Change
     from dsh_lightrag.engine.chat_extraction import ChatModel
     from dsh_lightrag.engine.embedders import Embedder
     from dsh_lightrag.engine.model import Extraction
     from dsh_lightrag.engine.store import Store
-    from dsh_lightrag.engine.writing import Change
 
     Changing = Callable[[], AbstractContextManager[tuple[sqlite3.Connection, Change]]]
 

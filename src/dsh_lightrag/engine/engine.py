@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from dsh_lightrag.engine import catchup, neighbourhood, reading, rebuilding, verifying, writing
+from dsh_lightrag.engine.change import Change
 from dsh_lightrag.engine.faults import DocumentExistsError, ModelMismatchError, UnknownDocumentError
 from dsh_lightrag.engine.graph import Graph
 from dsh_lightrag.engine.model import Answer, Document, DocumentState, Mode, Progress
@@ -248,15 +249,19 @@ class Engine:
         with self._store.read() as connection:
             return neighbourhood.around(connection, self._graph.view(), name, depth, limit)
 
+    def copy_to(self, target: Path) -> None:
+        """Write the base as it is now to a new file, while it is in use."""
+        self._store.copy_to(target)
+
     def verify(self) -> list[str]:
         """Return what is wrong with the base, one line each; reads all of it."""
         with self._store.read() as connection:
             return verifying.problems(connection)
 
     @contextmanager
-    def _changing(self) -> Iterator[tuple[sqlite3.Connection, writing.Change]]:
+    def _changing(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
         """Run one transaction, then let the indexes in memory know before anyone writes again."""
-        change = writing.Change()
+        change = Change()
         with self._applying:
             with self._store.write() as connection:
                 yield connection, change

@@ -79,7 +79,7 @@ def document_states(
     """Return how far each document is, the newest first; `embeds`, `extracts`: what is needed."""
     where, values = ("WHERE document.id = ? ", (document,)) if document is not None else ("", ())
     rows = connection.execute(
-        f"{_STATE} {where} GROUP BY document.no ORDER BY updated_at DESC, document.no DESC", values
+        f"{_STATE} {where} GROUP BY document.no ORDER BY document.no DESC", values
     )
     return [_state(row, embeds=embeds, extracts=extracts) for row in rows]
 

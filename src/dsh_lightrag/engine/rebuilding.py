@@ -1,14 +1,14 @@
 """What a base is made anew from its texts: when the rules that made it have changed.
 
-A base remembers the version of every rule. Opened by a version with other rules, the parts that
-they made are made again, in one transaction; the documents themselves are never touched.
+A base remembers the version of every rule. Opened by a version with another rule for terms, the
+keyword index is made again in one transaction; the documents themselves are never touched.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.engine import keywords, terms
+from dsh_lightrag.engine import chunking, keywords, local_extraction, terms
 
 if TYPE_CHECKING:
     import sqlite3
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 def versions() -> dict[str, str]:
     """Return the versions of the rules as a new base remembers them."""
-    return {"terms": str(terms.VERSION)}
+    return {
+        "terms": str(terms.VERSION),
+        "chunks": str(chunking.VERSION),
+        "names": str(local_extraction.VERSION),
+    }
 
 
 def bring_up_to_date(

@@ -6,6 +6,7 @@ write to it. One engine at a time has a base open: a lock beside the file says w
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sqlite3
@@ -70,7 +71,7 @@ def create(path: Path, meta: Mapping[str, str]) -> None:
     """Write an empty base under another name and move it into place whole."""
     unfinished = path.with_name(f"{path.name}.new")
     try:
-        _remove(unfinished)
+        remove(unfinished)
         with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(
@@ -79,14 +80,27 @@ def create(path: Path, meta: Mapping[str, str]) -> None:
             connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMAT}")
+        place(unfinished, path)
+    except (OSError, sqlite3.OperationalError) as refused:
+        with suppress(OSError):
+            remove(unfinished)
+        raise BaseUnusableError(
+            f"{path} cannot be written: {refused}.", "Choose a folder that this user may write."
+        ) from refused
+
+
+def place(unfinished: Path, path: Path) -> None:
+    """Give a finished file its name, durably, and never another file's."""
+    try:
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         _sync(unfinished)
         unfinished.rename(path)
         _sync(path.parent)
-    except (OSError, sqlite3.OperationalError) as refused:
-        with suppress(OSError):
-            _remove(unfinished)
+    except OSError as refused:
         raise BaseUnusableError(
-            f"{path} cannot be written: {refused}.", "Choose a folder that this user may write."
+            f"{path} cannot be written: {refused.strerror}.",
+            "Choose a name that is free, in a folder that this user may write.",
         ) from refused
 
 
@@ -143,7 +157,7 @@ def _number(header: bytes, offset: int, length: int = 4) -> int:
     return int.from_bytes(header[offset : offset + length], "big")
 
 
-def _remove(unfinished: Path) -> None:
+def remove(unfinished: Path) -> None:
     """Remove what a creation that was killed left behind."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         unfinished.with_name(unfinished.name + suffix).unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import sqlite3
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.engine import schema
@@ -113,6 +113,18 @@ class Store:
                     connection.close()
                 else:
                     self._idle.put(connection)
+
+    def copy_to(self, target: Path) -> None:
+        """Write the base as it is now to another file, whole or not at all; asks nobody to wait."""
+        unfinished = target.with_name(f"{target.name}.new")
+        with _translated(self.path):
+            schema.remove(unfinished)
+            try:
+                with self.read() as connection, closing(sqlite3.connect(unfinished)) as copy:
+                    connection.backup(copy)
+                schema.place(unfinished, target)
+            finally:
+                schema.remove(unfinished)
 
     def checkpoint(self) -> None:
         """Fold the log into the file, as far as no reader still needs it."""

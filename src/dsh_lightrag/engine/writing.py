@@ -5,21 +5,20 @@ Every function returns what the indexes in memory must learn once the transactio
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.engine import edges, keywords, local_extraction, names, spelling, titles
+from dsh_lightrag.engine import edges, entities, keywords, local_extraction, names, spelling, titles
+from dsh_lightrag.engine.change import Change
 from dsh_lightrag.engine.chunking import ChunkSizes, split
-from dsh_lightrag.engine.edges import Edge, Role
+from dsh_lightrag.engine.edges import Role
 from dsh_lightrag.engine.model import Document, Extraction, Piece, chunk_id, document_id
 from dsh_lightrag.text import clean, clean_line
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
 
 _SUMMARY_CHARACTERS = 100
 
@@ -32,35 +31,6 @@ class Prepared:
     pieces: list[Piece]
     texts: list[str]
     extractions: list[Extraction]
-
-
-@dataclass(slots=True)
-class Change:
-    """What a transaction changed, for the indexes in memory; None means that it is gone."""
-
-    edges: dict[int, bytes | None] = field(default_factory=dict)
-    common: dict[int, bool] = field(default_factory=dict)
-    vectors: dict[int, bytes | None] = field(default_factory=dict)
-    titles: Counter[str] = field(default_factory=Counter)
-
-    def add(self, later: Change) -> None:
-        """Take in a change that the same transaction made after this one."""
-        self.edges |= later.edges
-        self.common |= later.common
-        self.vectors |= later.vectors
-        self.titles.update(later.titles)
-
-
-@dataclass(slots=True)
-class _Naming:
-    """Edges before the entities have numbers: per chunk and key, a name, a count and roles."""
-
-    by_chunk: dict[int, dict[str, tuple[str, int, Role]]] = field(default_factory=dict)
-
-    def add(self, chunk: int, key: str, name: str, count: int, role: Role) -> None:
-        names_ = self.by_chunk.setdefault(chunk, {})
-        shown, before, roles = names_.get(key, (name, 0, Role(0)))
-        names_[key] = (shown, before + count, roles | role)
 
 
 def prepare(document: Document, sizes: ChunkSizes) -> Prepared:
@@ -93,7 +63,7 @@ def insert(
         ),
     )
     change = Change()
-    naming = _Naming()
+    naming = entities.Naming()
     for chunk, text, extraction in zip(chunks, prepared.texts, prepared.extractions, strict=True):
         naming.by_chunk[chunk] = {}  # a chunk that names nothing still counts as one
         _name_extracted(naming, chunk, extraction)
@@ -103,8 +73,8 @@ def insert(
             naming.add(chunk, title, names.shown_title(document.title), 0, Role.TITLE)
     if title:
         change.titles[title] += 1
-        _link_title(connection, naming, title, known, before=chunks[0] if chunks else None)
-    created = _store_edges(connection, naming, change)
+        entities.link_title(connection, naming, title, known, before=chunks[0] if chunks else None)
+    created = entities.store_edges(connection, naming, change)
     changed = spelling.change(connection, document.title, prepared.texts, 1)
     change.common = spelling.judge(connection, changed, created)
     return change
@@ -130,7 +100,7 @@ def delete(connection: sqlite3.Connection, document: str) -> Change | None:
         vectors=dict.fromkeys(chunk[0] for chunk in chunks),
     )
     lost: Counter[tuple[int, bool]] = Counter()
-    for chunk, packed in _packed(connection, change.edges):
+    for chunk, packed in entities.edges_of(connection, change.edges):
         for edge in edges.unpack(packed):
             lost[edge.entity, Role.CERTAIN in edge.role] += 1
             if Role.LINKED in edge.role:
@@ -140,8 +110,8 @@ def delete(connection: sqlite3.Connection, document: str) -> Change | None:
     connection.execute("DELETE FROM document WHERE no = ?", (number,))
     if title_key:
         change.titles[title_key] -= 1
-        _unlink_title(connection, title_key, change, lost)
-    _forget(connection, lost)
+        entities.unlink_title(connection, title_key, change, lost)
+    entities.forget(connection, lost)
     changed = spelling.change(connection, title, [text for _, _, text in chunks], -1)
     change.common = spelling.judge(connection, changed, ())
     return change
@@ -175,16 +145,16 @@ def replace(
 
 def tell(connection: sqlite3.Connection, chunk: int, extraction: Extraction) -> Change:
     """Add to the graph what a chat model told about a chunk."""
-    naming = _Naming()
+    naming = entities.Naming()
     _name_extracted(naming, chunk, extraction)
     for link in extraction.relations:
         for name in (link.source, link.target):
             if key := names.key(name):
                 naming.add(chunk, key, name, 0, Role.CERTAIN)
     change = Change()
-    created = _store_edges(connection, naming, change)
+    created = entities.store_edges(connection, naming, change)
     change.common = spelling.judge(connection, set(), created)
-    numbers = _numbers(connection, naming.by_chunk.get(chunk, {}))
+    numbers = entities.numbers_of(connection, naming.by_chunk.get(chunk, {}))
     connection.executemany(
         "INSERT INTO told VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
         [
@@ -275,153 +245,8 @@ def _insert_chunks(connection: sqlite3.Connection, document: int, prepared: Prep
     return [row[0] for row in rows]
 
 
-def _name_extracted(naming: _Naming, chunk: int, extraction: Extraction) -> None:
+def _name_extracted(naming: entities.Naming, chunk: int, extraction: Extraction) -> None:
     for found in extraction.entities:
         if key := names.key(found.name):
             role = Role.CERTAIN if found.certain else Role.NAMED
             naming.add(chunk, key, found.name, found.count, role)
-
-
-def _link_title(
-    connection: sqlite3.Connection,
-    naming: _Naming,
-    title: str,
-    known: titles.Titles,
-    before: int | None,
-) -> None:
-    """Count a document for its title, and link a title that is new to the chunks before."""
-    connection.execute(
-        "INSERT INTO title VALUES (?, 1) ON CONFLICT (key) DO UPDATE SET documents = documents + 1",
-        (title,),
-    )
-    if title in known or not titles.links(title):
-        return
-    for chunk in titles.chunks_naming(connection, title):
-        if before is None or chunk < before:
-            naming.add(chunk, title, title, 0, Role.LINKED)
-
-
-def _unlink_title(
-    connection: sqlite3.Connection,
-    title: str,
-    change: Change,
-    lost: Counter[tuple[int, bool]],
-) -> None:
-    """Take a document off its title; the last one takes the links to it along."""
-    connection.execute("UPDATE title SET documents = documents - 1 WHERE key = ?", (title,))
-    if not connection.execute(
-        "DELETE FROM title WHERE key = ? AND documents <= 0", (title,)
-    ).rowcount:
-        return
-    found = connection.execute("SELECT no FROM entity WHERE key = ?", (title,)).fetchone()
-    if found is None:
-        return
-    linked = [
-        row[0] for row in connection.execute("SELECT chunk FROM title_link WHERE entity = ?", found)
-    ]
-    for chunk, packed in _packed(connection, linked):
-        kept = []
-        for edge in edges.unpack(packed):
-            if edge.entity == found[0]:
-                role = edge.role & ~Role.LINKED
-                if not role:
-                    lost[edge.entity, False] += 1
-                    continue
-                kept.append(Edge(edge.entity, edge.count, role))
-            else:
-                kept.append(edge)
-        change.edges[chunk] = edges.pack(kept)
-        connection.execute(
-            "UPDATE mention SET edges = ? WHERE chunk = ?", (change.edges[chunk], chunk)
-        )
-    connection.execute("DELETE FROM title_link WHERE entity = ?", found)
-
-
-def _store_edges(connection: sqlite3.Connection, naming: _Naming, change: Change) -> set[str]:
-    """Join the edges to those that the chunks have; return the keys of entities that are new."""
-    shown = {key: name for named in naming.by_chunk.values() for key, (name, _, _) in named.items()}
-    created = _create_entities(connection, shown)
-    numbers = _numbers(connection, shown)
-    gained: Counter[tuple[int, bool]] = Counter()
-    links = []
-    packed = dict(_packed(connection, naming.by_chunk))
-    for chunk, named in naming.by_chunk.items():
-        have = edges.unpack(packed.get(chunk, b""))
-        before = {edge.entity: edge.role for edge in have}
-        for key, (_, count, role) in named.items():
-            edge = Edge(numbers[key], count, role)
-            gained[edge.entity, False] += edge.entity not in before
-            gained[edge.entity, True] += Role.CERTAIN in role and Role.CERTAIN not in before.get(
-                edge.entity, Role(0)
-            )
-            if Role.LINKED in role:
-                links.append((edge.entity, chunk))
-            have = edges.joined(have, edge) if edge.entity in before else [*have, edge]
-        change.edges[chunk] = edges.pack(have)
-    connection.executemany(
-        "INSERT OR REPLACE INTO mention VALUES (?, ?)",
-        [(chunk, change.edges[chunk]) for chunk in naming.by_chunk],
-    )
-    connection.executemany("INSERT OR IGNORE INTO title_link VALUES (?, ?)", links)
-    connection.executemany(
-        "UPDATE entity SET mentions = mentions + ?, certain = certain + ? WHERE no = ?",
-        [
-            (gained[number, False], gained[number, True], number)
-            for number in {entity for entity, _ in gained}
-        ],
-    )
-    return created
-
-
-def _create_entities(connection: sqlite3.Connection, shown: dict[str, str]) -> set[str]:
-    """Make an entity of every key that is none yet, and return those keys."""
-    known = _numbers(connection, shown)
-    created = [key for key in shown if key not in known]
-    rows = connection.executemany(
-        "INSERT INTO entity (key, name) VALUES (?, ?)", [(key, shown[key]) for key in created]
-    )
-    del rows
-    numbers = _numbers(connection, created)
-    connection.executemany(
-        "INSERT INTO entity_word VALUES (?, ?)",
-        [(word, numbers[key]) for key in created for word in set(key.split(" "))],
-    )
-    return set(created)
-
-
-def _forget(connection: sqlite3.Connection, lost: Counter[tuple[int, bool]]) -> None:
-    """Count lost edges; an entity that no chunk names any more is gone."""
-    numbers = {entity for entity, _ in lost}
-    connection.executemany(
-        "UPDATE entity SET mentions = mentions - ?, certain = certain - ? WHERE no = ?",
-        [
-            (lost[number, False] + lost[number, True], lost[number, True], number)
-            for number in numbers
-        ],
-    )
-    gone = connection.execute(
-        "SELECT no, key FROM entity WHERE mentions <= 0 AND no IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(numbers)),),
-    ).fetchall()
-    connection.executemany(
-        "DELETE FROM entity_word WHERE word = ? AND entity = ?",
-        [(word, number) for number, key in gone for word in set(key.split(" "))],
-    )
-    connection.executemany("DELETE FROM entity WHERE no = ?", [(number,) for number, _ in gone])
-
-
-def _numbers(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, int]:
-    """Return the numbers of those entities that exist."""
-    rows = connection.execute(
-        "SELECT key, no FROM entity WHERE key IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(keys)),),
-    )
-    return dict(rows.fetchall())
-
-
-def _packed(connection: sqlite3.Connection, chunks: Iterable[int]) -> list[tuple[int, bytes]]:
-    """Return the stored edges of those chunks that have any."""
-    return connection.execute(
-        "SELECT chunk, edges FROM mention WHERE chunk IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(chunks)),),
-    ).fetchall()
