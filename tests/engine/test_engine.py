@@ -215,6 +215,44 @@ def test_deleting_one_document_keeps_what_another_contributed_too(engine):
     assert engine.query("Marie Curie").hits == ()
 
 
+def test_a_replaced_document_keeps_the_links_to_the_title_it_keeps(engine):
+    """Written in lower case, only the title tells that it is a name."""
+    engine.insert(Document("They like Nowy Targ, they say, Nowy Targ in May.", source="name"))
+    engine.insert(Document("The town of it.", id="a", title="Nowy Targ"))
+    engine.insert(Document("They walked to nowy targ.", source="walk"))
+    engine.replace(Document("The market of it.", id="a", title="Nowy Targ"))
+
+    hits = {hit.chunk.source: hit for hit in engine.query("Nowy Targ").hits}
+
+    assert Signal.ENTITIES in hits["walk"].placings
+    assert engine.verify() == []
+
+
+def test_a_title_that_no_document_has_any_more_links_nothing(engine):
+    id_ = engine.insert(Document("The town of it.", title="Nowy Targ")).document_id
+    engine.insert(Document("They walked to nowy targ.", source="walk"))
+    engine.delete(id_)
+
+    answer = engine.query("nowy targ")
+
+    assert sources(answer) == ["walk"]
+    assert answer.hits[0].placings.keys() == {Signal.KEYWORDS}
+    assert engine.verify() == []
+
+
+def test_what_is_a_name_is_decided_anew_when_documents_go(engine):
+    engine.insert(Document("They call it Polish, the best.", source="name"))
+    ids = [
+        engine.insert(Document(f"some polish for shoe {number}")).document_id for number in range(3)
+    ]
+    before = engine.query("Polish", Mode.MIX)
+    for id_ in ids:
+        engine.delete(id_)
+    after = engine.query("Polish", Mode.MIX)
+
+    assert (before.gate, after.gate) == (0.0, 1.0)
+
+
 def test_deleting_an_unknown_document_says_so(engine):
     with pytest.raises(UnknownDocumentError):
         engine.delete("doc-nowhere")

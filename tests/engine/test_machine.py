@@ -15,6 +15,8 @@ from dsh_lightrag.engine.terms import terms
 
 WORDS = [
     "Rome",
+    "to Rome",
+    "lothair ii",
     "rome",
     "Paris",
     "Marie Curie",
@@ -98,6 +100,10 @@ class Base(RuleBasedStateMachine):
                 for mode in Mode:
                     assert self._plain(self.engine, word, mode) == self._plain(anew, word, mode)
 
+    @rule()
+    def the_base_agrees_with_itself(self):
+        assert self.engine.verify() == []
+
     @invariant()
     def documents_are_those_stored(self):
         assert {state.id for state in self.engine.documents()} == self.stored.keys()
@@ -130,8 +136,8 @@ class Base(RuleBasedStateMachine):
 
 TestBase = Base.TestCase
 TestBase.settings = settings(
-    max_examples=25,
-    stateful_step_count=12,
+    max_examples=40,
+    stateful_step_count=15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
