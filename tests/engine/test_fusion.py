@@ -40,6 +40,11 @@ def test_a_signal_without_weight_is_as_if_it_were_not_there(rankings):
     assert fuse(rankings, silent) == fuse(without, EQUAL)
 
 
+@given(RANKINGS, st.integers(0, 9))
+def test_a_limit_cuts_the_list_and_changes_nothing_else(rankings, limit):
+    assert fuse(rankings, EQUAL, limit=limit) == fuse(rankings, EQUAL)[:limit]
+
+
 @given(RANKINGS)
 def test_scores_are_the_sum_of_their_shares_and_fall(rankings):
     fused = fuse(rankings, EQUAL)

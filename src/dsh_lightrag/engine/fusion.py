@@ -21,28 +21,31 @@ class Fused:
 
 
 def fuse(
-    rankings: Mapping[Signal, Ranking], weights: Mapping[Signal, float], smoothing: float = 60.0
+    rankings: Mapping[Signal, Ranking],
+    weights: Mapping[Signal, float],
+    smoothing: float = 60.0,
+    limit: int | None = None,
 ) -> list[Fused]:
-    """Return every ranked chunk, best first: the sum of weight / (smoothing + rank).
+    """Return at most `limit` chunks, best first: the sum of weight / (smoothing + rank).
 
     A ranking of weight 0 is as if it were not there. Equal sums keep the order of insertion.
     """
-    placings: dict[int, dict[Signal, Placing]] = {}
-    for signal in sorted(rankings):
-        weight = weights.get(signal, 0.0)
-        if weight <= 0:
-            continue
-        ranking = rankings[signal]
-        for rank, (chunk, score) in enumerate(
-            zip(ranking.chunks, ranking.scores, strict=True), start=1
-        ):
-            share = weight / (smoothing + rank)
-            placings.setdefault(chunk, {})[signal] = Placing(rank, score, share)
-    fused = [
-        Fused(chunk, sum(placing.share for placing in places.values()), places)
-        for chunk, places in placings.items()
-    ]
-    return sorted(fused, key=lambda item: (-item.score, item.chunk))
+    heard = {
+        signal: rankings[signal] for signal in sorted(rankings) if weights.get(signal, 0.0) > 0
+    }
+    scores: dict[int, float] = {}
+    for signal, ranking in heard.items():
+        weight = weights[signal]
+        for rank, chunk in enumerate(ranking.chunks, start=1):
+            scores[chunk] = scores.get(chunk, 0.0) + weight / (smoothing + rank)
+    best = sorted(scores, key=lambda chunk: (-scores[chunk], chunk))[:limit]
+    placings: dict[int, dict[Signal, Placing]] = {chunk: {} for chunk in best}
+    for signal, ranking in heard.items():
+        for place, chunk in enumerate(ranking.chunks):
+            if chunk in placings:
+                share = weights[signal] / (smoothing + place + 1)
+                placings[chunk][signal] = Placing(place + 1, ranking.scores[place], share)
+    return [Fused(chunk, scores[chunk], placings[chunk]) for chunk in best]
 
 
 def followed(first: list[Fused], then: Iterable[Fused]) -> list[Fused]:

@@ -112,7 +112,7 @@ class Retrieval:
         vector, faults = self._vector(text)
         with self.store.read() as connection:
             question = Question(text, connection, self.graph.view(), vector, self.options)
-            fused, gate = _fused(question, retrievers(self.vectors), self.options, mode)
+            fused, gate = _fused(question, retrievers(self.vectors), mode, limit + _SPARE)
             best = fused[: limit + _SPARE]
             chunks = reading.chunks(connection, (item.chunk for item in best))
             hits = _hits(question, best, chunks)[:limit]
@@ -132,9 +132,10 @@ class Retrieval:
 
 
 def _fused(
-    question: Question, ask: dict[Signal, Retriever], options: EngineOptions, mode: Mode
+    question: Question, ask: dict[Signal, Retriever], mode: Mode, limit: int
 ) -> tuple[list[Fused], float]:
-    """Ask what the mode asks; return all chunks in order, and how much the graph was heard."""
+    """Ask what the mode asks; return the best chunks, and how much the graph was heard."""
+    options = question.options
     weights = options.weights
 
     def rankings(signals: tuple[Signal, ...]) -> dict[Signal, Ranking]:
@@ -143,13 +144,14 @@ def _fused(
 
     texts = rankings(TEXT_SIGNALS)
     if mode in GRAPH_FIRST and question.seeds.weights:
-        graph = fuse(rankings(GRAPH_FIRST[mode]), weights, options.smoothing)
-        return followed(graph, fuse(texts, weights, options.smoothing)), 1.0
+        graph = fuse(rankings(GRAPH_FIRST[mode]), weights, options.smoothing, limit)
+        others = fuse(texts, weights, options.smoothing, limit + len(graph))
+        return followed(graph, others), 1.0
     gate = options.gate.open(question.seeds.coverage) if mode is Mode.MIX else 0.0
     if gate:
         both = texts | rankings(GRAPH_SIGNALS)
-        return fuse(both, options.heard(gate), options.smoothing), gate
-    return fuse(texts, weights, options.smoothing), 0.0
+        return fuse(both, options.heard(gate), options.smoothing, limit), gate
+    return fuse(texts, weights, options.smoothing, limit), 0.0
 
 
 def _hits(question: Question, best: list[Fused], chunks: dict[int, Chunk]) -> tuple[Hit, ...]:
