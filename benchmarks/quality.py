@@ -4,8 +4,8 @@ python benchmarks/quality.py --data DIR [--half reported|chosen|all] [--set NAME
 
 DIR holds one folder per collection with `corpus.jsonl` {id, title, text} and `queries.jsonl`
 {id, text, gold: [passage ids]}. Settings were chosen on the questions at even positions of each
-file (`--half chosen`); the figures are those of the odd positions (`--half reported`), which no
-setting was looked at on. A passage counts as found when any chunk of it is. The bundled collection
+file (`--half chosen`); the figures are those of the odd positions (`--half reported`), which chose
+no setting. A passage counts as found when any chunk of it is. The bundled collection
 `plain` names nobody: there three signals must be as good as two.
 """
 

@@ -10,6 +10,7 @@ question is not part of any figure.
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import tempfile
 import time
@@ -140,6 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chunks", type=int, nargs="+", default=[1000, 10_000, 100_000])
     arguments = parser.parse_args()
+    print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} before the run\n")
     heads = ["chunks", "ingested a second", "open ms", "first question ms"]
     heads += [f"{mode} ms p50 / p95" for mode in MODES]
     heads += ["mix after a write ms", "insert ms", "delete ms", "file MiB", "peak memory MiB"]
