@@ -228,6 +228,38 @@ def test_a_replaced_document_keeps_the_links_to_the_title_it_keeps(engine):
     assert engine.verify() == []
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2)])
+def test_a_title_is_linked_whether_it_came_before_or_after_what_mentions_it(engine, order):
+    documents = (
+        Document("The town of it.", title="Nowy Targ"),
+        Document("They walked to nowy targ.", source="walk"),
+        Document("They like Nowy Targ, they say, Nowy Targ in May.", source="name"),
+    )
+    for number in order:
+        engine.insert(documents[number])
+
+    hits = {hit.chunk.source: hit for hit in engine.query("Nowy Targ").hits}
+
+    assert Signal.ENTITIES in hits["walk"].placings
+
+
+def test_a_capitalised_title_of_one_word_is_a_name_though_only_sentences_begin_with_it(engine):
+    engine.insert(Document("Teutberga was a queen.", title="Teutberga"))
+    engine.insert(Document("Rinse the rice.", title="how to wash it"))
+
+    assert engine.query("Teutberga").gate == 1
+    assert engine.query("rinse").gate == 0
+
+
+def test_vectors_fade_as_far_as_the_graph_is_heard():
+    options = EngineOptions(fading=0.5)
+
+    assert options.heard(0.0)[Signal.VECTORS] == options.weights[Signal.VECTORS]
+    assert options.heard(1.0)[Signal.VECTORS] == options.weights[Signal.VECTORS] / 2
+    assert options.heard(0.5)[Signal.ENTITIES] == options.weights[Signal.ENTITIES] / 2
+    assert options.heard(0.5)[Signal.KEYWORDS] == options.weights[Signal.KEYWORDS]
+
+
 def test_a_title_that_no_document_has_any_more_links_nothing(engine):
     id_ = engine.insert(Document("The town of it.", title="Nowy Targ")).document_id
     engine.insert(Document("They walked to nowy targ.", source="walk"))

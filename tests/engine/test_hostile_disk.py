@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 
@@ -103,3 +105,44 @@ def test_a_copy_never_replaces_what_is_there(tmp_path, engine):
     with pytest.raises(BaseUnusableError):
         engine.copy_to(tmp_path / "copy.base")
     assert (tmp_path / "copy.base").read_text(encoding="utf-8") == "precious"
+
+
+def test_a_base_whose_terms_were_made_by_another_rule_gets_new_ones(path):
+    with Engine.open(path) as engine:
+        engine.insert(Document("Marie Curie found polonium.", title="Curie"))
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("INSERT INTO keyword (keyword) VALUES ('delete-all')")
+        file.execute("UPDATE meta SET value = 'older' WHERE key = 'terms'")
+        file.commit()
+
+    with Engine.open(path) as engine:
+        assert engine.query("polonium", Mode.NAIVE).hits
+        assert engine.verify() == []
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT value FROM meta WHERE key = 'terms'").fetchone() == ("1",)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "DELETE FROM mention",
+        "DELETE FROM document_text",
+        "DELETE FROM title_link",
+        "UPDATE entity SET mentions = mentions + 1",
+        "UPDATE chunk SET embedded = 1",
+        "INSERT INTO title VALUES ('nobody', 1)",
+        "INSERT INTO keyword (rowid, body) VALUES (99, 'stray')",
+        "INSERT INTO told VALUES (1, 99, 'OTHER', '')",
+    ],
+)
+def test_verify_finds_what_does_not_agree(path, harm):
+    with Engine.open(path) as engine:
+        engine.insert(Document("We saw Marie Curie.", title="Marie Curie"))
+        assert engine.verify() == []
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA foreign_keys = OFF")
+        file.execute(harm)
+        file.commit()
+
+    with Engine.open(path) as engine:
+        assert len(engine.verify()) > 0

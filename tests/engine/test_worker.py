@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from dsh_lightrag.engine import Document, Engine, Mode, ModelFaultError
+from dsh_lightrag.engine import BaseUnusableError, Document, Engine, Mode, ModelFaultError
 from dsh_lightrag.engine.worker import Worker
 
 
@@ -77,3 +77,14 @@ def test_questions_are_answered_while_documents_come_and_go(path, embedder):
             asker.join()
         assert faults == []
         assert engine.verify() == []
+
+
+def test_a_worker_stops_when_its_base_is_closed_under_it(path, embedder):
+    engine = Engine.open(path, embedder=embedder)
+    engine.insert(Document("A document"))
+    engine.close()
+    worker = Worker(engine).start()
+    until(lambda: worker.fault is not None)
+    worker.close()
+
+    assert isinstance(worker.fault, BaseUnusableError)

@@ -124,13 +124,9 @@ def edges_of(connection: sqlite3.Connection, chunks: Iterable[int]) -> list[tupl
 
 
 def link_title(
-    connection: sqlite3.Connection,
-    naming: Naming,
-    title: str,
-    known: titles.Titles,
-    before: int | None,
+    connection: sqlite3.Connection, naming: Naming, title: str, known: titles.Titles
 ) -> None:
-    """Count a document for its title, and link a title that is new to the chunks before."""
+    """Count a document for its title; link a new title to all chunks that mention it."""
     connection.execute(
         "INSERT INTO title VALUES (?, 1) ON CONFLICT (key) DO UPDATE SET documents = documents + 1",
         (title,),
@@ -138,8 +134,7 @@ def link_title(
     if title in known or not titles.links(title):
         return
     for chunk in titles.chunks_naming(connection, title):
-        if before is None or chunk < before:
-            naming.add(chunk, title, title, 0, Role.LINKED)
+        naming.add(chunk, title, title, 0, Role.LINKED)
 
 
 def unlink_title(

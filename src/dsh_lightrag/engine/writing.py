@@ -73,7 +73,7 @@ def insert(
             naming.add(chunk, title, names.shown_title(document.title), 0, Role.TITLE)
     if title:
         change.titles[title] += 1
-        entities.link_title(connection, naming, title, known, before=chunks[0] if chunks else None)
+        entities.link_title(connection, naming, title, known)
     created = entities.store_edges(connection, naming, change)
     changed = spelling.change(connection, document.title, prepared.texts, 1)
     change.common = spelling.judge(connection, changed, created)
