@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dsh_lightrag.engine import Document, Engine, MiniLM, Mode, ModelFaultError, embedders
+from dsh_lightrag.engine import (
+    Document,
+    Engine,
+    MiniLM,
+    Mode,
+    ModelFaultError,
+    WordTable,
+    embedders,
+)
 from dsh_lightrag.engine.embedders import checked_bytes, unit_rows
 
 
@@ -69,3 +77,11 @@ def test_a_question_finds_what_it_means_without_sharing_a_word(path, minilm):
         hits = engine.query("sleeping cats", Mode.NAIVE).hits
 
     assert hits[0].chunk.document_id == "pet"
+
+
+def test_the_static_table_tells_near_from_far_and_needs_no_network():
+    rows = WordTable().embed(["a small cat", "a little kitten", "interest rates", " "], query=True)
+
+    assert rows.shape == (4, WordTable.dimension)
+    assert rows[0] @ rows[1] > rows[0] @ rows[2]
+    assert not rows[3].any()

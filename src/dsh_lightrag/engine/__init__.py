@@ -16,7 +16,7 @@ except ImportError as absent:
 
 from dsh_lightrag.engine.chat_extraction import ChatModel, ChatReply
 from dsh_lightrag.engine.chunking import ChunkSizes
-from dsh_lightrag.engine.embedders import Embedder, MiniLM
+from dsh_lightrag.engine.embedders import Embedder, MiniLM, WordTable
 from dsh_lightrag.engine.engine import Engine, Inserted
 from dsh_lightrag.engine.faults import (
     BaseCorruptError,
@@ -76,4 +76,5 @@ __all__ = [
     "Relation",
     "Signal",
     "UnknownDocumentError",
+    "WordTable",
 ]
