@@ -47,6 +47,7 @@ ROOMS = {
     "plugin": CORE | {"tools", "harness"},
     "harness": CORE | {"tools"},
     "demo": {"errors"},
+    "engine": {"errors", "text"},
     "blocking": CORE | {"tools"},
     "faces": CORE | {"tools", "harness", "blocking"},
     "prompt": CORE - {"dispatch"},
