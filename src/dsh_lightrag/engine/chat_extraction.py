@@ -173,6 +173,6 @@ def _line(value: Any, limit: int) -> str:
 
 def _weight(value: Any) -> float:
     """Return a weight within 0..1; models also write 8 of 10, and words."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - only NaN differs from itself
         return 0.5
     return min(1.0, max(0.0, float(value)))

@@ -165,7 +165,7 @@ def model_path() -> Path:
 
 def _word_pieces(tokenizer_class: Any) -> Any:
     """Return BERT's uncased tokenizer, built from the vocabulary that this package ships."""
-    from tokenizers import models, normalizers, pre_tokenizers, processors  # noqa: PLC0415 - heavy
+    from tokenizers import models, normalizers, pre_tokenizers, processors  # noqa: PLC0415 - as above
 
     raw = resources.files("dsh_lightrag.engine").joinpath("data/bert_uncased_vocab.txt")
     lines = checked_bytes(raw.read_bytes(), VOCAB_SHA256, "The vocabulary").decode().split("\n")

@@ -74,9 +74,8 @@ def create(path: Path, meta: Mapping[str, str]) -> None:
         remove(unfinished)
         with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(
-                resources.files("dsh_lightrag.engine").joinpath("schema.sql").read_text("utf-8")
-            )
+            sql = resources.files("dsh_lightrag.engine").joinpath("schema.sql")
+            connection.executescript(sql.read_text(encoding="utf-8"))
             connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMAT}")
