@@ -14,11 +14,14 @@ from dsh_lightrag import Code, LightRagError, LightRagSettings, toolbox
 from dsh_lightrag.demo import sample_documents
 from dsh_lightrag.demo.server import LightRagServer
 from dsh_lightrag.demo.stub_model import Backend
+from dsh_lightrag.question import TOP_K
 from dsh_lightrag.tools.insert import document_id
 from dsh_lightrag.tools.query_data import QueryDataArgs
-from dsh_lightrag.wire import MAX_QUERY_CHARS, MAX_TOP_K, PAGE_SIZES, Mode, Route, Status
+from dsh_lightrag.wire import MAX_QUERY_CHARS, PAGE_SIZES, Mode, Route, Status
 
 WAIT_S = 60
+# What the server takes as top_k at the most.
+SERVERS_MOST_ITEMS = 1000
 RAG_MODES = [mode for mode in get_args(Mode) if mode != "bypass"]
 QUESTION = "Who discovered polonium and radium?"
 
@@ -340,7 +343,8 @@ def test_names_modes_and_limits_of_a_retrieval_are_the_servers(openapi):
     assert set(QueryDataArgs.model_fields) <= set(fields)
     assert set(fields["mode"]["enum"]) == set(get_args(Mode))
     assert fields["query"]["maxLength"] == MAX_QUERY_CHARS
-    assert f'"maximum": {MAX_TOP_K}' in json.dumps(fields["top_k"])
+    assert f'"maximum": {SERVERS_MOST_ITEMS}' in json.dumps(fields["top_k"])
+    assert TOP_K.high <= SERVERS_MOST_ITEMS
 
 
 def test_pages_and_states_are_the_servers(openapi):

@@ -5,14 +5,19 @@ from __future__ import annotations
 import gc
 import sys
 
+INTERRUPTED = 130  # what a shell says of a process that SIGINT ended
+
 
 def main() -> None:
-    """Run the command line."""
-    if sys.argv[1:2] == ["mcp"]:
-        sys.exit(_mcp(sys.argv[2:]))
-    from dsh_lightrag.cli import run  # noqa: PLC0415 - Typer and Rich are loaded only when used
+    """Run the command line; an interrupt while it is still being imported is no fault either."""
+    try:
+        if sys.argv[1:2] == ["mcp"]:
+            sys.exit(_mcp(sys.argv[2:]))
+        from dsh_lightrag.cli import run  # noqa: PLC0415 - Typer and Rich are loaded only when used
 
-    run()
+        run()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 def _mcp(arguments: list[str]) -> int:

@@ -10,7 +10,6 @@ import contextlib
 import difflib
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
@@ -217,7 +216,6 @@ class Dispatcher:
         self._catalog = {tool.name: tool for tool in catalog}
         self._transport = transport
         self._owns_transport = transport is None
-        self._opening = threading.Lock()
         self._withdrawn = False
         self._redact = Redactor(settings.api_key.get_secret_value())
 
@@ -256,7 +254,8 @@ class Dispatcher:
             LightRagError: the call failed; `disabled` for a tool that is switched off.
             UnknownToolError: the name is in no catalog.
         """
-        tool = self._catalog.get(name)
+        # Hosts without types pass what they were given, and a list cannot be looked up.
+        tool = self._catalog.get(str(name))
         if tool is None:
             raise UnknownToolError(name)
         with self._recorded(tool) as facts:
@@ -331,15 +330,15 @@ class Dispatcher:
         return Deps(LightRagClient(transport, budget), self.settings, self._redact)
 
     def _open(self) -> Transport:
-        with self._opening:  # two threads must not make two: one's pool would never be closed
-            if self._transport is None:
-                # httpx loads Rich where Rich is installed.
-                from dsh_lightrag.transport import (  # noqa: PLC0415 - listing tools needs neither
-                    Transport,
-                )
+        if self._transport is None:
+            # httpx loads Rich where Rich is installed.
+            from dsh_lightrag.transport import Transport  # noqa: PLC0415 - listing needs neither
 
-                self._transport = Transport(self.settings.connection)
-            return self._transport
+            # Two threads may make two; the pool of neither is open yet, and one is kept. (A lock
+            # could be held by a thread that does not exist in a forked child.)
+            opened = Transport(self.settings.connection)
+            self._transport = vars(self).setdefault("_opened", opened)
+        return self._transport
 
     def _finish(self, tool: AnyTool, result: Result) -> Outcome:
         form = tool.show(result).redacted(self._redact)

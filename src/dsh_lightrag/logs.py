@@ -8,17 +8,33 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import select
 import sys
 import traceback
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
+# What a pipe that is said to have room takes without waiting (POSIX promises 512, Linux 4096).
+PIPE_BUF = 4000
+MAX_FRAMES = 12
 _WITHOUT_INFO = ContextVar("without_info", default=False)
+
+
+def _has_room(stream: TextIO) -> bool:
+    """Say whether a record can be written without waiting.
+
+    Many hosts never read the pipe they give a child as stderr. Once it is full a write would
+    stop the event loop for ever; a lost record is the smaller harm.
+    """
+    try:
+        return bool(select.select([], [stream.fileno()], [], 0)[1])
+    except (AttributeError, OSError, ValueError):  # no descriptor, or none that can be asked
+        return True
 
 
 class _Stderr:
@@ -26,10 +42,11 @@ class _Stderr:
 
     def msg(self, message: str) -> None:
         """Write a line; a log that cannot be written never costs a result."""
-        if sys.stderr is None:  # a process without one; print would turn to stdout
+        stream = sys.stderr
+        if stream is None or not _has_room(stream):  # None: print would turn to stdout
             return
         with contextlib.suppress(OSError, ValueError):  # full, or closed
-            print(message, file=sys.stderr, flush=True)  # noqa: T201 - the log's only exit
+            print(message[:PIPE_BUF], file=stream, flush=True)
 
     debug = info = warning = error = critical = msg
 
@@ -74,13 +91,13 @@ def _drop_unwanted(_logger: WrappedLogger, method: str, event: EventDict) -> Eve
 
 
 def frames_of(error: BaseException) -> list[str]:
-    """Return where an error rose, innermost last: file, line and function.
+    """Return where an error rose, innermost last: file, line and function, at most twelve.
 
     A traceback's message and locals may hold what users wrote, so neither is kept.
     """
     return [
         f"{frame.filename}:{frame.lineno} {frame.name}"
-        for frame in traceback.extract_tb(error.__traceback__)
+        for frame in traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
     ]
 
 

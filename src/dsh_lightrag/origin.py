@@ -87,7 +87,27 @@ def _host(text: str) -> str | None:
             return None
         return None if address.scope_id else address.compressed
     lowered = text.lower()
-    return lowered if _NAME.fullmatch(lowered) else None
+    if not _NAME.fullmatch(lowered):
+        return None
+    if lowered.rstrip(".").rpartition(".")[2].isdigit():  # an address, or nothing at all
+        try:
+            return str(ipaddress.IPv4Address(lowered))
+        except ValueError:
+            return None
+    return lowered if _is_idna(lowered) else None
+
+
+def _is_idna(host: str) -> bool:
+    """Say whether the `xn--` labels of a host can be read; httpx refuses those that cannot."""
+    if "xn--" not in host:
+        return True
+    import idna  # noqa: PLC0415 - httpx brings it; few endpoints need it
+
+    try:
+        idna.decode(host)
+    except idna.IDNAError:
+        return False
+    return True
 
 
 def parse_base_path(text: str) -> str:

@@ -6,6 +6,7 @@ Names are camelCase in profiles, snake_case in Python, LIGHTRAG_UPPER__CASE in t
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
@@ -99,6 +100,8 @@ def read_environment(model: type[BaseModel]) -> dict[str, Any]:
         env_ignore_empty=False,
     )
     source.config["enable_decoding"] = False  # text stays text: no group as JSON
+    # The source ignores case, and would take `lightrag_writes__enabled` for the switch.
+    source.env_vars = {name.lower(): text for name, text in os.environ.items() if name.isupper()}
     return dict(_typed(model, source(), ENV_PREFIX))
 
 
@@ -125,5 +128,5 @@ def _typed(
             if value not in _ENV_BOOLEANS:
                 raise ConfigurationError(variable, "must be true, false, 1 or 0.", "")
             yield name, _ENV_BOOLEANS[value]
-        else:
+        elif value:  # compose files set what is not set to nothing
             yield name, value

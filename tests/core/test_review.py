@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+import subprocess
 import sys
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import anyio
 import httpx
@@ -17,10 +20,11 @@ from dsh_lightrag import (
     ConfigurationError,
     LightRagError,
     LightRagSettings,
+    UnknownToolError,
     toolbox,
 )
 from dsh_lightrag.loop_thread import run
-from dsh_lightrag.transport import Transport
+from dsh_lightrag.transport import OriginLock, Transport
 
 from .support import ARGUMENTS, ENDPOINT, PREFIX, body_of, call, call_over, failure, reply
 
@@ -199,3 +203,89 @@ async def test_a_fault_is_named_by_our_fields_and_never_by_the_servers_keys():
             lambda _: reply({"documents": [], "status_counts": {"EVIL": "x"}}), "documents"
         )
     assert "EVIL" not in caught.value.message
+
+
+def test_a_pipe_that_nobody_reads_stops_no_call():
+    """A host that never drains its child's stderr loses records, not answers."""
+    code = (
+        "import asyncio, httpx\n"
+        "from dsh_lightrag import LightRagSettings, toolbox\n"
+        "from dsh_lightrag.transport import OriginLock, Transport\n"
+        "def answer(_):\n"
+        '    body = b\'{"response": "a", "llm_generated": true}\'\n'
+        "    return httpx.Response(200, stream=httpx.ByteStream(body))\n"
+        "wire = httpx.MockTransport(answer)\n"
+        "async def main():\n"
+        "    settings = LightRagSettings()\n"
+        "    tools = toolbox(settings, Transport(settings.connection, inner=wire))\n"
+        "    for _ in range(1000):\n"
+        "        await tools.call('dsh_lightrag_query', {'question': 'who?'})\n"
+        "asyncio.run(main())\n"
+        "print('done')\n"
+    )
+    with subprocess.Popen(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        timer = threading.Timer(60, process.kill)
+        timer.start()
+        assert process.stdout.read() == b"done\n"  # stderr is read by nobody until now
+        timer.cancel()
+        assert process.stderr.read().count(b"tool_call") < 1000
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["http://256.256.256.256", "http://10.0.0.01:9621", "http://xn--a", "http://1.2.3", "http://9"],
+)
+def test_a_host_that_no_request_could_name_fails_while_loading(endpoint):
+    with pytest.raises(ConfigurationError) as caught:
+        LightRagSettings(endpoint=endpoint)
+    assert caught.value.key == "endpoint"
+
+
+class Answers(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        body = b'{"status": "healthy", "status_counts": {}}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # a closed loop's sockets, let go
+def test_a_loop_per_call_leaks_no_connections():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        tools = toolbox(LightRagSettings(endpoint=f"http://127.0.0.1:{server.server_port}"))
+        for _ in range(5):
+            asyncio.run(tools.call("dsh_lightrag_status", {}))
+        held = [pool for pool in gc.get_objects() if isinstance(pool, OriginLock)]
+        assert len(held) <= 2
+        server.shutdown()
+        del tools, held
+        gc.collect()  # here, where the warning of what is let go is expected
+
+
+def test_a_variable_in_lower_case_is_no_switch(monkeypatch):
+    monkeypatch.setenv("lightrag_writes__enabled", "true")
+    assert LightRagSettings.from_env().writes.enabled is False
+
+
+@pytest.mark.parametrize("name", ["ENDPOINT", "CA_FILE", "QUERY__MODE", "TIMEOUT_MS"])
+def test_a_blank_variable_is_an_unset_one(name, monkeypatch, capsys):
+    monkeypatch.setenv(f"LIGHTRAG_{name}", "")
+    assert LightRagSettings.from_env() == LightRagSettings()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", [[], {}, None, 5])
+async def test_a_name_that_is_no_text_is_an_unknown_tool(name):
+    async with toolbox(LightRagSettings()) as tools:
+        with pytest.raises(UnknownToolError):
+            await tools.call(name, {})

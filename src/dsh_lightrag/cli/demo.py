@@ -39,7 +39,6 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 INGESTION_S = 60.0
 POLL_S = 0.2
-TERMINATED = 128 + signal.SIGTERM
 ABOUT = (
     "Real: the LightRAG server, its storage, graph and retrieval, and the tools. A stub: the "
     "language and embedding models, rules in place of a model; answers say so. Nothing leaves "
@@ -133,17 +132,19 @@ def _stay(endpoint: str) -> None:
 
 @contextlib.contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM unwind the stack, so that the server and its folder go as well."""
+    """Let SIGTERM and SIGHUP unwind the stack, so that the server and its folder go as well."""
 
-    def end(*_: object) -> None:
-        raise typer.Exit(TERMINATED)
+    def end(number: int, _frame: object) -> None:
+        raise typer.Exit(128 + number)
 
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     try:
-        before = signal.signal(signal.SIGTERM, end)
+        before = {name: signal.signal(getattr(signal, name), end) for name in names}
     except ValueError:  # not the main thread, which alone may do so
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)

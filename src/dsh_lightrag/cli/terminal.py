@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Nothing is wrapped in a pipe: a line that `grep` finds must be whole.
 PIPE_WIDTH = 10_000
+# Narrower than this, Rich leaves words out.
+LEAST_WIDTH = 20
 _TOOL_NAME = re.compile(r"\bdsh_lightrag_(query|documents|status|insert|scan|delete)\b")
 
 
@@ -35,7 +37,17 @@ class _Console(Console):
 
 
 def prepare_streams() -> None:
-    """Let no character be unprintable: what an encoding lacks is written as an escape."""
+    """Let no character be unprintable: what an encoding lacks is written as an escape.
+
+    A process may have been started without streams. Questions and complaints can do without,
+    answers cannot: then nothing is done.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115 - it stays open
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - as above
+    if sys.stdout is None:
+        sys.exit("dsh-lightrag: stdout is closed, so there is nowhere to put an answer.")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -97,13 +109,16 @@ def for_people(text: str) -> str:
 
 
 def _console(*, stderr: bool) -> Console:
-    """Make a console for the stream as it is now; `NO_COLOR` and `COLUMNS` are Rich's business."""
+    """Make a console for the stream as it is now; `NO_COLOR` is Rich's business."""
     stream = sys.stderr if stderr else sys.stdout
-    wide = not stream.isatty() and "COLUMNS" not in os.environ
+    asked = os.environ.get("COLUMNS", "")
+    columns = int(asked) if asked.isdecimal() and int(asked) >= LEAST_WIDTH else None
+    if columns is None and not stream.isatty():
+        columns = PIPE_WIDTH
     return _Console(
         file=stream,
         markup=False,
         highlight=False,
         emoji=False,
-        width=PIPE_WIDTH if wide else None,
+        width=columns,
     )

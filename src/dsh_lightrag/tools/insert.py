@@ -32,8 +32,8 @@ class InsertArgs(Args):
         None,
         description="The name to file it under: a file name, path or URL, of which the last "
         "segment counts; it must be new in the base. [Brackets] before the extension are read as "
-        "a parser instruction: a known one is left out of the name, others are refused. Absent: a name made from a hash of the text, so that the same text has the "
-        "same name.",
+        "a parser instruction: a known one is left out of the name, others are refused. Absent: "
+        "a name made from a hash of the text, so that the same text has the same name.",
     )
 
 
@@ -115,7 +115,10 @@ def show(result: InsertResult) -> TextForm:
             f"source: {result.source}\ndocument id: {result.document_id}\n"
             f"track id: {result.track_id or 'none'}\nserver: {result.status}: {result.message}"
         ),
-        advice="Call dsh_lightrag_documents until the document's state is processed or failed.",
+        advice=(
+            "Call dsh_lightrag_documents until the row with this track id is processed or failed: "
+            "of two inserts of one name at the same time, one fails."
+        ),
     )
 
 

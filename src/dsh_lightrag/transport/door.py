@@ -145,6 +145,8 @@ class Transport:
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None:
+            for ended in [known for known in self._pools if known.is_closed()]:
+                del self._pools[ended]  # or a host with a loop per call would run out of files
             pool = OriginLock(self._inner or open_pool(self.connection), self.connection.origin)
             self._pools[loop] = pool
         return pool

@@ -81,12 +81,9 @@ async def start(environment):
     """Start `dsh-lightrag mcp` with arguments and variables; ends what it started."""
     children = []
 
-    async def run(*arguments, **variables):
+    async def run(*arguments, command=(sys.executable, "-m", "dsh_lightrag", "mcp"), **variables):
         child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "dsh_lightrag",
-            "mcp",
+            *command,
             *arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -102,7 +99,9 @@ async def start(environment):
         if child.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 child.kill()
-        await child.communicate()
+        child.stdin.close()  # a child of the child may still read it
+        with anyio.fail_after(BOUND_S):
+            await child.communicate()
 
 
 # --- HTTP -------------------------------------------------------------------------------------

@@ -52,7 +52,10 @@ ALL_ON = {"evidence": {"enabled": True}, "writes": {"enabled": True}}
 
 @dataclass
 class Knowledge:
-    """LightRAG's shapes over HTTP/1.1; `silent` never answers a question."""
+    """LightRAG's shapes over HTTP/1.1.
+
+    `silent` never answers a question; `left` is set when a client has gone.
+    """
 
     origin: str = ""
     paths: list[str] = field(default_factory=list)
@@ -84,7 +87,7 @@ class Knowledge:
                 )
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+            self.left.set()
         finally:
             writer.close()
 

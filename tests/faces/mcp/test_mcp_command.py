@@ -172,6 +172,8 @@ async def test_http_is_served_until_a_signal_and_nothing_is_printed(start):
     assert out == ""
     assert "CANARY" not in err
     assert "e.vil" not in err
+    records = [json.loads(line) for line in err.splitlines()]
+    assert {record["event"] for record in records} == {"library_log"}
 
 
 async def test_a_port_that_is_taken_is_said(start):

@@ -13,7 +13,8 @@ from mcp_support import ARGUMENTS, BOUND_S, KEY, MODERN_META
 from dsh_lightrag import TOOLS
 
 NAMES = [tool.name for tool in TOOLS]
-# Prints whenever one of these is imported: from Python, on the descriptor, from a child.
+# Prints whenever one of these is imported: from Python, on the descriptor, from a child, which
+# also reads whatever stdin has.
 NOISY = """
 import importlib.abc, os, subprocess, sys
 class Noise(importlib.abc.MetaPathFinder):
@@ -21,7 +22,7 @@ class Noise(importlib.abc.MetaPathFinder):
         if name in {"pydantic", "mcp", "structlog", "httpx", "dsh_lightrag.settings"}:
             print("noise", name)
             os.write(1, b"noise on the descriptor\\n")
-            subprocess.run(["echo", "noise of a child"])
+            subprocess.run(["sh", "-c", "cat; echo noise of a child"])
 sys.meta_path.insert(0, Noise())
 """
 

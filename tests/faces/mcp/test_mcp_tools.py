@@ -128,7 +128,7 @@ async def test_only_attested_names_are_listed_and_called(serving, knowledge):
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_bug_answers_a_generic_failure_and_shows_nothing_of_itself(
-    serving, monkeypatch, capsys, mode
+    serving, monkeypatch, capfd, mode
 ):
     def broken(_self, _text):
         raise RuntimeError("CANARY-bug")
@@ -139,7 +139,7 @@ async def test_a_bug_answers_a_generic_failure_and_shows_nothing_of_itself(
             result = await client.call_tool("dsh_lightrag_query", {"question": "Who?"})
     assert result.is_error
     assert "inside the plugin" in result.content[0].text
-    assert "CANARY-bug" not in result.model_dump_json() + capsys.readouterr().err
+    assert "CANARY-bug" not in result.model_dump_json() + capfd.readouterr().err
 
 
 async def test_every_code_reaches_the_client_as_the_dispatcher_said_it(serving):
@@ -189,10 +189,10 @@ async def test_instructions_tell_of_offered_tools_only_and_stay_under_a_kilobyte
             assert not any(name in narrow.instructions for name in NAMES[1:])
 
 
-async def test_the_key_goes_to_the_knowledge_server_and_nowhere_else(client, knowledge, capsys):
+async def test_the_key_goes_to_the_knowledge_server_and_nowhere_else(client, knowledge, capfd):
     told = [client.instructions, (await client.list_tools()).model_dump_json()]
     for name, arguments in ARGUMENTS.items():
         told.append((await client.call_tool(name, arguments)).model_dump_json())
     told.append((await client.call_tool(NAMES[0], {"question": f"{KEY}"})).model_dump_json())
     assert set(knowledge.keys) == {KEY}
-    assert KEY not in json.dumps(told) + "".join(capsys.readouterr())
+    assert KEY not in json.dumps(told) + "".join(capfd.readouterr())

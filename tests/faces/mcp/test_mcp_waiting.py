@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import anyio
 import pytest
 from mcp.client.client import Client
@@ -52,6 +54,24 @@ async def test_cancelling_a_call_closes_its_connection_to_the_knowledge_server(
             await knowledge.left.wait()
             knowledge.silent = False
             assert not (await client.call_tool(QUERY, ARGUMENTS[QUERY])).is_error
+
+
+async def test_nothing_ticks_on_when_calls_have_ended(serving):
+    with anyio.fail_after(BOUND_S):
+        async with Client(serving()) as client:
+            await client.call_tool(QUERY, ARGUMENTS[QUERY])
+            await client.call_tool(QUERY, {})
+            await client.list_tools()
+            ticking = [task for task in asyncio.all_tasks() if "_tick" in repr(task.get_coro())]
+    assert ticking == []
+
+
+async def test_a_server_that_has_been_run_keeps_no_connection(serving, knowledge):
+    server = serving()  # held, so that nothing is closed by being forgotten
+    with anyio.fail_after(BOUND_S):
+        async with Client(server) as client:
+            await client.call_tool(QUERY, ARGUMENTS[QUERY])
+        await knowledge.left.wait()
 
 
 async def test_calls_run_side_by_side(serving, knowledge):

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from dsh_lightrag.errors import ConfigurationError
 from dsh_lightrag.harness.attestation import attest
 from dsh_lightrag.harness.profiles import read_rows
+from dsh_lightrag.settings import LightRagSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from dsh_lightrag.settings import LightRagSettings
+API_KEY = "api_key"
 
 
 def attested(
@@ -27,7 +28,7 @@ def attested(
     if profile is None or preset is None:
         raise ConfigurationError("--profile", "goes with --preset.", "Give both.")
     for key in flags:
-        if key != "api_key":  # a profile may leave it to the environment
+        if key != API_KEY:  # a profile may leave it to the environment
             flag = f"--{key.replace('_', '-')}"
             raise ConfigurationError(flag, "stands in the profile.", f"Take {flag} out, or there.")
     attestation = attest(profile, preset, deployment)
@@ -36,4 +37,7 @@ def attested(
         first = attestation.refused[0]
         raise ConfigurationError(first.name, first.reason, first.hint)
     settings = row.settings()
-    return settings.model_copy(update=flags), frozenset(tool.name for tool in attestation.tools)
+    if flags:
+        checked = LightRagSettings(**flags).api_key  # a copy would take anything
+        settings = settings.model_copy(update={API_KEY: checked})
+    return settings, frozenset(tool.name for tool in attestation.tools)
