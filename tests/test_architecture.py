@@ -48,12 +48,13 @@ ROOMS = {
     "plugin": CORE | {"tools", "harness"},
     "harness": CORE | {"tools"},
     "demo": {"errors"},
+    "engine": {"errors", "text"},
     "blocking": CORE | {"tools"},
     "faces": CORE | {"tools", "harness", "blocking"},
     "prompt": CORE - {"dispatch"},
     "cli": CORE | {"tools", "plugin", "harness", "demo", "faces", "prompt", ""},
     "__main__": {"cli", "faces"},
-    "": CORE | {"tools"},  # the package itself, `__init__.py`
+    "": CORE | {"tools", "blocking"},  # the package itself, `__init__.py`
 }
 HTTP_CLIENTS = {
     "aiohttp",
