@@ -116,6 +116,19 @@ def test_show_sends_nothing_before_the_file_is_trusted_and_lists_where_it_would(
     assert server.requests == []
 
 
+def test_trust_in_a_file_lists_every_address_in_it_those_of_other_tasks_too(pipeline, server):
+    path = pipeline()
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write(
+            "        - id: other\n"
+            '          prompt: "Who was Alan Turing?"\n'
+            '          middlewares: [{type: lightrag, endpoint: "http://elsewhere.invalid"}]\n'
+        )
+    ended = run("pipeline", "show", path, "--task", "one", "--trust")
+    assert ended.returncode == 0
+    assert b"http://elsewhere.invalid" in ended.stderr
+
+
 def test_trust_is_remembered_for_the_same_file_and_for_no_other(pipeline, server):
     path = pipeline()
     assert run("pipeline", "show", path, "--trust").returncode == 0

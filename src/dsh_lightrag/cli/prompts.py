@@ -179,11 +179,14 @@ async def _final_prompts(tasks: tuple[Task, ...]) -> list[str]:
 
 
 def _may_ask(pipeline: Pipeline, tasks: tuple[Task, ...], *, trusted: bool) -> bool:
-    """List what will be asked, and say whether the person has said yes to this file."""
+    """List what the file may ask, and say whether the person has said yes to it.
+
+    Trust is in the file, so every address in it is listed, those of tasks not asked for too.
+    """
     if not any(task.middlewares for task in tasks):
         return True
     _tell("Prompts of this file are sent to:")
-    for destination in destinations_of(tasks):
+    for destination in destinations_of(pipeline.tasks):
         _tell(f"  {destination}")
     if trusted:
         try:

@@ -51,7 +51,8 @@ _ALLOWED = "allowed_key_variables"
 
 def _number(value: object) -> object:
     """Refuse what is no number: `Bounds` would take it for the default."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or (isinstance(value, float) and not math.isfinite(value)):
         raise ValueError("must be a whole number. Write 1 to 200.")
     return value
 
