@@ -116,7 +116,7 @@ def test_show_sends_nothing_before_the_file_is_trusted_and_lists_where_it_would(
     assert server.requests == []
 
 
-def test_trust_in_a_file_lists_every_address_in_it_those_of_other_tasks_too(pipeline, server):
+def test_trust_in_a_file_lists_every_address_in_it_those_of_other_tasks_too(pipeline):
     path = pipeline()
     with Path(path).open("a", encoding="utf-8") as file:
         file.write(
