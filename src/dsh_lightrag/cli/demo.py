@@ -125,7 +125,9 @@ def _show(outcome: Outcome, arguments: dict[str, Any]) -> None:
 
 def _stay(endpoint: str) -> None:
     """Wait for Ctrl-C, which is how this ends."""
-    show(Text(f"\nThe server stays until Ctrl-C: dsh-lightrag query … --endpoint {endpoint}"))
+    show(
+        Text(f"\nThe server stays until Ctrl-C. Elsewhere:\n\nexport LIGHTRAG_ENDPOINT={endpoint}")
+    )
     with contextlib.suppress(KeyboardInterrupt):
         threading.Event().wait()
 
