@@ -29,6 +29,7 @@ FOUNDATION = (
     "origin",
     "schemas",
     "text",
+    "yaml_file",
     "rows",
     "wire",
     "question",
@@ -47,12 +48,13 @@ ROOMS = {
     "plugin": CORE | {"tools", "harness"},
     "harness": CORE | {"tools"},
     "demo": {"errors"},
+    "engine": {"errors", "text"},
     "blocking": CORE | {"tools"},
     "faces": CORE | {"tools", "harness", "blocking"},
     "prompt": CORE - {"dispatch"},
     "cli": CORE | {"tools", "plugin", "harness", "demo", "faces", "prompt", ""},
     "__main__": {"cli", "faces"},
-    "": CORE | {"tools"},  # the package itself, `__init__.py`
+    "": CORE | {"tools", "blocking"},  # the package itself, `__init__.py`
 }
 HTTP_CLIENTS = {
     "aiohttp",
@@ -139,6 +141,20 @@ def test_http_is_spoken_through_one_door(name):
         if any(module == client or module.startswith(f"{client}.") for client in HTTP_CLIENTS)
     }
     assert spoken == set() or name.startswith(HTTP_DOORS)
+
+
+@pytest.mark.parametrize(
+    ("library", "homes"),
+    [
+        ("ruamel", ("yaml_file.py",)),
+        ("difflib", ("text.py",)),
+        ("typer", ("cli/",)),
+    ],
+)
+def test_a_library_that_one_place_is_enough_for_is_used_in_one_place(library, homes):
+    users = [n for n in FILES if library in {m.partition(".")[0] for m in imports_of(FILES[n])}]
+    assert users
+    assert [name for name in users if not name.startswith(homes)] == []
 
 
 def test_importing_the_package_loads_nothing_heavy():

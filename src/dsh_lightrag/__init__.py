@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dsh_lightrag.version import __version__
 
 if TYPE_CHECKING:
+    from dsh_lightrag.blocking import BlockingToolbox
     from dsh_lightrag.dispatch import Access, Dispatcher, Outcome, Tool
     from dsh_lightrag.errors import (
         Code,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TOOLS",
     "Access",
+    "BlockingToolbox",
     "Code",
     "ConfigurationError",
     "Dispatcher",
@@ -43,6 +45,7 @@ __all__ = [
 _HOMES = {
     "TOOLS": "tools.catalog",
     "Access": "dispatch",
+    "BlockingToolbox": "blocking",
     "Code": "errors",
     "ConfigurationError": "errors",
     "Dispatcher": "dispatch",

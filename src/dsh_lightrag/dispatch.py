@@ -6,12 +6,9 @@ What two tools need stands here once, around them; a tool itself holds no `try`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import difflib
 import hashlib
 import json
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -23,13 +20,11 @@ from pydantic.alias_generators import to_camel
 from dsh_lightrag.budget import Budget
 from dsh_lightrag.client import LightRagClient
 from dsh_lightrag.errors import Code, LightRagError, UnknownToolError
-from dsh_lightrag.logs import frames_of, get_logger
+from dsh_lightrag.logs import recorded
 from dsh_lightrag.schemas import JsonSchema, arguments_schema, result_schema
-from dsh_lightrag.text import Redactor, TextForm, excerpt, fence_tag, present, utf8_size
+from dsh_lightrag.text import Redactor, TextForm, excerpt, fence_tag, nearest, present, utf8_size
 
 if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger
-
     from dsh_lightrag.settings import LightRagSettings
     from dsh_lightrag.transport import Transport
 
@@ -230,10 +225,6 @@ class Dispatcher:
         if self._transport is not None and self._owns_transport:
             await self._transport.aclose()
 
-    @cached_property
-    def _log(self) -> FilteringBoundLogger:
-        return get_logger()
-
     @property
     def tools(self) -> tuple[AnyTool, ...]:
         """The tools that are switched on, in catalog order."""
@@ -258,39 +249,13 @@ class Dispatcher:
         tool = self._catalog.get(str(name))
         if tool is None:
             raise UnknownToolError(name)
-        with self._recorded(tool) as facts:
+        with recorded("tool_call", tool=tool.name) as facts:
             self._gate(tool)
             args = self._parse(tool, {} if arguments is None else arguments)
             result = await tool.run(args, self._deps())
             outcome = self._finish(tool, result)
             facts.update(_sizes(result, outcome))
             return outcome
-
-    @contextlib.contextmanager
-    def _recorded(self, tool: AnyTool) -> Iterator[dict[str, object]]:
-        """Log one record of the call, however it ends."""
-        started = time.perf_counter()
-        facts: dict[str, object] = {}
-        outcome = "bug"
-        try:
-            yield facts
-            outcome = "ok"
-        except LightRagError as error:
-            outcome = error.code.value
-            if error.status is not None:
-                facts["status"] = error.status
-            raise
-        except asyncio.CancelledError:
-            outcome = "cancelled"
-            raise
-        except Exception as error:  # a bug: logged without its message, which may hold user text
-            facts |= {"error": type(error).__name__, "frames": frames_of(error)}
-            raise
-        finally:
-            duration_ms = round((time.perf_counter() - started) * 1000, 1)
-            self._log.info(
-                "tool_call", tool=tool.name, outcome=outcome, duration_ms=duration_ms, **facts
-            )
 
     def _gate(self, tool: AnyTool) -> None:
         if self._withdrawn:
@@ -391,8 +356,8 @@ def _fault(fault: Any, known: list[str]) -> str:
     place = ".".join(str(part) for part in fault["loc"])
     context = fault.get("ctx", {})
     if fault["type"] == "extra_forbidden":
-        nearest = difflib.get_close_matches(place, known, n=1, cutoff=0.5)
-        hint = f"did you mean {nearest[0]}?" if nearest else f"known: {', '.join(known) or 'none'}"
+        near = nearest(place, known)
+        hint = f"did you mean {near}?" if near else f"known: {', '.join(known) or 'none'}"
         return f"{place} is not an argument of this tool ({hint})"
     if fault["type"] == "literal_error":
         return f"{place} must be one of {context['expected']}"

@@ -9,8 +9,12 @@ Exception
 
 from __future__ import annotations
 
+import contextlib
 from enum import StrEnum
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PLUGIN_NAME = "dsh-lightrag"
 
@@ -145,3 +149,16 @@ class MissingExtraError(ImportError):
     def __init__(self, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs the extra: pip install 'dsh-lightrag[{extra}]'")
         self.extra = extra
+
+
+@contextlib.contextmanager
+def needs_extra(extra: str, purpose: str) -> Iterator[None]:
+    """Import an optional dependency inside this.
+
+    Raises:
+        MissingExtraError: it is not installed, naming the extra that brings it.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(extra, purpose) from error

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel, SecretStr
 
 from dsh_lightrag.errors import ConfigurationError
-from dsh_lightrag.rows import ENV_DELIMITER, ENV_PREFIX, group_of
-from dsh_lightrag.settings import LightRagSettings
+from dsh_lightrag.rows import group_of, variable_of
+from dsh_lightrag.settings import Connection, LightRagSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,16 +57,15 @@ def _flags(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[Flag
                 path=path,
                 name=f"--{'-'.join(path)}".replace("_", "-"),
                 kind=kind if isinstance(plain, str) else plain,
-                help=f"{field.description}. {variable_of(path)}",
+                help=f"{field.description}. {variable_of('.'.join(path))}",
             )
 
 
-def variable_of(path: tuple[str, ...]) -> str:
-    """Return the variable that sets the same thing."""
-    return f"{ENV_PREFIX}{ENV_DELIMITER.join(path).upper()}"
-
-
 FLAGS: tuple[Flag, ...] = tuple(_flags(LightRagSettings))
+# Those that decide where requests go and what they carry.
+CONNECTION: tuple[Flag, ...] = tuple(
+    flag for flag in FLAGS if flag.path[0] in {"endpoint", *Connection.__dataclass_fields__}
+)
 # The groups that `--enable` and `--disable` switch.
 SWITCHES: tuple[str, ...] = tuple(
     name

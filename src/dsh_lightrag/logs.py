@@ -6,13 +6,18 @@ source, an id or a key. The logger is our own and leaves a host's structlog set-
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 import logging
 import select
 import sys
+import time
 import traceback
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, Literal, TextIO, cast
+
+from dsh_lightrag.errors import LightRagError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +56,7 @@ class _Stderr:
     debug = info = warning = error = critical = msg
 
 
+@functools.cache
 def get_logger() -> FilteringBoundLogger:
     """Return the plugin's logger."""
     # structlog loads Rich where Rich is installed.
@@ -70,6 +76,42 @@ def get_logger() -> FilteringBoundLogger:
             cache_logger_on_first_use=True,
         ),
     )
+
+
+@contextlib.contextmanager
+def recorded(
+    event: str, *, failure: Literal["info", "warning"] | None = "info", **names: str
+) -> Iterator[dict[str, object]]:
+    """Log one record of a call, however it ends; yields the facts of the record, to be filled.
+
+    Args:
+        event: what the record is of.
+        failure: the level of a call that failed or was cancelled; None leaves its record out.
+        names: what was called.
+    """
+    started = time.perf_counter()
+    facts: dict[str, object] = {}
+    outcome, level = "bug", failure
+    try:
+        yield facts
+        outcome, level = "ok", "info"
+    except LightRagError as error:
+        outcome = error.code.value
+        if error.status is not None:
+            facts["status"] = error.status
+        raise
+    except asyncio.CancelledError:
+        outcome = "cancelled"
+        raise
+    except Exception as error:  # a bug: logged without its message, which may hold user text
+        level = failure or "warning"  # who wants no failures told still wants to hear of this
+        facts |= {"error": type(error).__name__, "frames": frames_of(error)}
+        raise
+    finally:
+        if level is not None:
+            duration_ms = round((time.perf_counter() - started) * 1000, 1)
+            write = getattr(get_logger(), level)
+            write(event, **names, outcome=outcome, duration_ms=duration_ms, **facts)
 
 
 @contextlib.contextmanager

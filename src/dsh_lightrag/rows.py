@@ -5,7 +5,6 @@ Names are camelCase in profiles, snake_case in Python, LIGHTRAG_UPPER__CASE in t
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
@@ -15,6 +14,7 @@ from pydantic.alias_generators import to_camel, to_snake
 from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from dsh_lightrag.errors import ConfigurationError
+from dsh_lightrag.text import nearest
 
 ENV_PREFIX = "LIGHTRAG_"
 ENV_DELIMITER = "__"
@@ -26,8 +26,8 @@ class UnknownKeyError(ValueError):
 
     def __init__(self, key: object, known: list[str]) -> None:
         self.key = str(key)[:80]
-        nearest = difflib.get_close_matches(self.key, known, n=1, cutoff=0.5)
-        mend = f"Did you mean {nearest[0]}?" if nearest else f"Known: {', '.join(known)}."
+        near = nearest(self.key, known)
+        mend = f"Did you mean {near}?" if near else f"Known: {', '.join(known)}."
         super().__init__(f"is not a setting. {mend}")
 
 

@@ -6,15 +6,23 @@ never judge what it means.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import secrets
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 REDACTED = "[redacted]"
 EXCERPT_CODE_POINTS = 400
+# As alike as `topk` and `top_k`, not as `trigger` and `driver`: a foreign name is no misspelling.
+_ALIKE = 0.75
+_LONGEST_NAME = 80
 
 # Control characters but tab and newline; bidi controls (text that reads other than it is);
 # tag characters (text that models read and people cannot see); surrogates (no valid UTF-8).
@@ -46,6 +54,13 @@ def clean(text: str) -> str:
 def clean_line(text: str) -> str:
     r"""Clean a path, an id or a name: one line, its breaks shown as `\n`."""
     return clean(text).translate(_LINE_BREAKS)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that was probably meant, or None when nothing is that much alike."""
+    # Cut, since comparing takes the square of what anyone may write.
+    found = difflib.get_close_matches(name[:_LONGEST_NAME], list(known), n=1, cutoff=_ALIKE)
+    return found[0] if found else None
 
 
 class Redactor:

@@ -7,8 +7,10 @@ import json
 import pytest
 import typer
 from pydantic import BaseModel
+from typer.testing import CliRunner
 
-from dsh_lightrag.cli.options import FLAGS, SWITCHES, row_of
+from dsh_lightrag.cli.options import Load, with_settings
+from dsh_lightrag.flags import FLAGS, SWITCHES
 from dsh_lightrag.settings import LightRagSettings
 
 from .conftest import KEY
@@ -22,50 +24,62 @@ def leaves(model, path=()):
             yield (*path, name)
 
 
-def row(**given):
-    return row_of(dict.fromkeys([flag.name for flag in FLAGS] + ["enable", "disable"]) | given)
+def loaded(*arguments):
+    """Return the settings that a command with these flags would load."""
+    seen = []
+
+    def probe(load: Load) -> int:
+        seen.append(load())
+        return 0
+
+    root = typer.Typer()
+    root.command()(with_settings(probe))
+    assert CliRunner().invoke(root, arguments).exit_code == 0
+    return seen[0]
 
 
 def test_every_setting_has_a_flag_or_is_a_value_of_enable():
     flagged = {flag.path for flag in FLAGS} | {(name, "enabled") for name in SWITCHES}
-    assert flagged == set(leaves(LightRagSettings))
+    assert flagged | {("api_key",)} == set(leaves(LightRagSettings))
 
 
 @pytest.mark.parametrize("command", ["query", "tools", "call", "doctor", "delete"])
 def test_every_command_explains_every_flag_and_its_variable(run, command):
     told = " ".join(run(command, "--help").stdout.split())
     for flag in FLAGS:
-        assert f"--{flag.name.replace('_', '-')}" in told
+        assert flag.name in told
         assert f"LIGHTRAG_{'__'.join(flag.path).upper()}" in told
+    assert "--api-key-env NAME" in told
+    assert "LIGHTRAG_API_KEY" in told
+    assert "LIGHTRAG_<NAME>__ENABLED" in told
     assert "--api-key " not in told
 
 
 def test_absent_flags_set_nothing():
-    assert row() == {}
+    assert loaded() == LightRagSettings()
 
 
 def test_flags_spell_a_row():
-    assert row(
-        query_top_k=3, endpoint="http://h", use_proxy=False, enable=["writes, evidence"]
-    ) == {
-        "query": {"top_k": 3},
-        "endpoint": "http://h",
-        "use_proxy": False,
-        "writes": {"enabled": True},
-        "evidence": {"enabled": True},
-    }
+    settings = loaded(
+        *("--query-top-k", "3", "--endpoint", "http://h", "--use-proxy"),
+        *("--enable", "writes, evidence", "--writes-max-text-bytes", "2000"),
+    )
+    assert settings == LightRagSettings(
+        query={"top_k": 3},
+        endpoint="http://h",
+        use_proxy=True,
+        writes={"enabled": True, "max_text_bytes": 2000},
+        evidence={"enabled": True},
+    )
 
 
-def test_a_switch_and_a_setting_of_one_group_go_together():
-    assert row(enable=["writes"], writes_max_text_bytes=2000) == {
-        "writes": {"enabled": True, "max_text_bytes": 2000}
-    }
-
-
-@pytest.mark.parametrize("given", [{"enable": ["write"]}, {"enable": [""]}, {"disable": ["all"]}])
-def test_an_unknown_switch_is_a_usage_error(given):
-    with pytest.raises(typer.BadParameter, match="none of evidence, writes"):
-        row(**given)
+@pytest.mark.parametrize("given", ["--enable=write", "--enable=", "--disable=all"])
+def test_an_unknown_switch_is_a_usage_error(run, given):
+    result = run("tools", given)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert given.partition("=")[0] in result.stderr
+    assert "evidence or writes" in result.stderr
 
 
 def test_a_contradiction_is_a_usage_error(run):

@@ -11,8 +11,9 @@ import httpx
 import pytest
 import structlog
 
-from dsh_lightrag import LightRagError, LightRagSettings, UnknownToolError, toolbox
+from dsh_lightrag import Code, LightRagError, LightRagSettings, UnknownToolError, toolbox
 from dsh_lightrag.dispatch import Access, Args, Dispatcher, Result, Tool
+from dsh_lightrag.logs import recorded
 from dsh_lightrag.text import TextForm
 
 from .support import BEGUN, KEY, PREFIX, call_over, reply
@@ -188,6 +189,19 @@ async def test_a_result_that_the_tool_cannot_show_is_a_bug_too(records):
     async with Dispatcher(LightRagSettings(), (tool,)) as tools:
         with pytest.raises(ZeroDivisionError):
             await tools.call("t")
+    assert [record["outcome"] for record in records()] == ["bug"]
+
+
+@pytest.mark.parametrize(("failure", "events"), [("info", ["call"]), (None, [])])
+def test_who_wants_no_failure_told_gets_none(records, failure, events):
+    with pytest.raises(LightRagError), recorded("call", failure=failure):
+        raise LightRagError(Code.TIMEOUT, CANARIES["text"])
+    assert [record["event"] for record in records()] == events
+
+
+def test_a_bug_is_told_even_to_who_wants_no_failure_told(records):
+    with pytest.raises(RuntimeError), recorded("call", failure=None):
+        raise RuntimeError(CANARIES["text"])
     assert [record["outcome"] for record in records()] == ["bug"]
 
 

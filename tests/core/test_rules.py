@@ -19,7 +19,11 @@ def run(tmp_path):
 
     def run_module(source, **environment):
         (tmp_path / "test_it.py").write_text(f"import pytest\n{source}", encoding="utf-8")
-        inherited = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTEST_ADDOPTS")}
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("CI", "PYTEST_ADDOPTS")
+        }
         return subprocess.run(  # noqa: S603 - our own interpreter
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
             cwd=tmp_path,

@@ -22,6 +22,7 @@ from dsh_lightrag.text import (
     cut,
     excerpt,
     fence_tag,
+    nearest,
     present,
     utf8_size,
 )
@@ -192,3 +193,17 @@ def test_each_fence_has_a_tag_of_its_own():
     tags = {fence_tag() for _ in range(100)}
     assert len(tags) == 100
     assert all(re.fullmatch(r"retrieved-[0-9a-f]{16}", tag) for tag in tags)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("topk", "top_k"),
+        ("drivers", "driver"),
+        ("trigger", None),  # as near to `driver` as a foreign name comes
+        ("", None),
+        ("x" * 10**6, None),
+    ],
+)
+def test_a_misspelt_name_has_a_nearest_one_and_a_foreign_name_has_none(name, near):
+    assert nearest(name, iter(["top_k", "driver", "endpoint"])) == near

@@ -122,7 +122,10 @@ def test_lists_what_the_environment_switches_on(command):
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
-        ({"LIGHTRAG_ENDPOINT": "ftp://kb"}, "dsh-lightrag: LIGHTRAG_ENDPOINT: has the scheme 'ftp'"),
+        (
+            {"LIGHTRAG_ENDPOINT": "ftp://kb"},
+            "dsh-lightrag: LIGHTRAG_ENDPOINT: has the scheme 'ftp'",
+        ),
         ({"LIGHTRAG_WRITES__ENABLED": "yes"}, "LIGHTRAG_WRITES__ENABLED: must be true, false"),
         ({"LIGHTRAG_QUERY__TOPK": "5"}, "Did you mean LIGHTRAG_QUERY__TOP_K?"),
     ],

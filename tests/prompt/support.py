@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import socket
@@ -14,13 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-import typer
 from typer.testing import CliRunner
 
 import dsh_lightrag
-from dsh_lightrag import ConfigurationError, LightRagError
+from dsh_lightrag.cli.app import app
 from dsh_lightrag.prompt import KnowledgeConfig, KnowledgeMiddleware, PromptDocument
-from dsh_lightrag.prompt.commands import mount
 from dsh_lightrag.transport import Transport
 
 ENDPOINT = "http://127.0.0.1:9621"
@@ -157,36 +154,14 @@ def endless(_request, send, stopping):
 # --- the command line -------------------------------------------------------------------------
 
 
-def ended(command):
-    """End as the command line's root does."""
-
-    @functools.wraps(command)
-    def wrapped(**given):
-        try:
-            status = command(**given)
-        except (LightRagError, ConfigurationError) as error:
-            typer.echo(str(error), err=True)
-            status = 1 if isinstance(error, LightRagError) else 2
-        raise typer.Exit(status)
-
-    return wrapped
-
-
-def root():
-    app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
-    mount(app, ended)
-    return app
-
-
 def command(*arguments):
     """Return the words that run a command of this room in a process of its own."""
-    return [sys.executable, "-m", "prompt.support", *arguments]
+    return [sys.executable, "-m", "dsh_lightrag", *arguments]
 
 
 def environment(**variables):
-    """Return the environment of such a process: it finds the sources and these tests."""
-    paths = os.pathsep.join([str(SOURCES), str(Path(__file__).parent.parent)])
-    return {**os.environ, "PYTHONPATH": paths, **variables}
+    """Return the environment of such a process: it finds the sources."""
+    return {**os.environ, "PYTHONPATH": str(SOURCES), **variables}
 
 
 @dataclass(frozen=True)
@@ -198,7 +173,7 @@ class Ended:
 
 def run(*arguments, stdin=b"", **variables):
     """Run a command in this process; stdout and stderr stay bytes, and apart."""
-    result = CliRunner().invoke(root(), arguments, input=stdin, env=variables)
+    result = CliRunner().invoke(app, arguments, input=stdin, env=variables)
     if not isinstance(result.exception, SystemExit | None):
         raise result.exception
     return Ended(result.exit_code, result.stdout_bytes, result.stderr_bytes)
@@ -217,7 +192,3 @@ def unused_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-if __name__ == "__main__":
-    root()()

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import inspect
 import json
 import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from dsh_lightrag.cli.prompts import augment
+from dsh_lightrag.flags import CONNECTION, FLAGS
+from dsh_lightrag.prompt import KnowledgeConfig
+from dsh_lightrag.yaml_file import MAX_FILE_BYTES
 
 from .support import (
     CONTEXT,
@@ -88,6 +94,17 @@ def test_a_foreign_key_variable_needs_the_permission_of_whoever_runs_it(pipeline
     assert KEY.encode() not in ended.stdout + ended.stderr
 
 
+def test_the_example_of_the_readme_needs_no_key_and_has_no_fault():
+    example = Path(__file__).parents[2] / "examples" / "prompt" / "pipeline.yaml"
+    assert run("pipeline", "check", str(example)).returncode == 0
+
+
+def test_only_as_much_of_stdin_is_read_as_a_file_may_hold():
+    ended = run("pipeline", "check", "-", stdin=b"#" * (MAX_FILE_BYTES + 1))
+    assert ended.returncode == 1
+    assert b"-:1: file: is larger than" in ended.stderr
+
+
 # --- show -------------------------------------------------------------------------------------
 
 
@@ -97,6 +114,19 @@ def test_show_sends_nothing_before_the_file_is_trusted_and_lists_where_it_would(
     assert server.url.encode() in ended.stderr
     assert b"--trust" in ended.stderr
     assert server.requests == []
+
+
+def test_trust_in_a_file_lists_every_address_in_it_those_of_other_tasks_too(pipeline):
+    path = pipeline()
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write(
+            "        - id: other\n"
+            '          prompt: "Who was Alan Turing?"\n'
+            '          middlewares: [{type: lightrag, endpoint: "http://elsewhere.invalid"}]\n'
+        )
+    ended = run("pipeline", "show", path, "--task", "one", "--trust")
+    assert ended.returncode == 0
+    assert b"http://elsewhere.invalid" in ended.stderr
 
 
 def test_trust_is_remembered_for_the_same_file_and_for_no_other(pipeline, server):
@@ -186,6 +216,37 @@ def test_every_field_of_the_middleware_is_an_option(server):
     assert f"X-API-Key: {KEY}".encode() in server.requests[0]
     body = server.bodies[0]
     assert (body["query"], body["mode"], body["top_k"]) == ("polonium", "naive", 3)
+
+
+def test_every_setting_of_the_connection_is_an_option_and_no_other_is():
+    told = " ".join(run("augment", "--help").stdout.decode().split())
+    for flag in FLAGS:
+        assert (f"{flag.name} " in told or f"{flag.name}," in told) == (flag in CONNECTION)
+    assert {flag.name for flag in CONNECTION} == {
+        *("--endpoint", "--base-path", "--workspace", "--ca-file", "--use-proxy")
+    }
+    assert "--api-key-env" in told
+
+
+def test_the_connection_is_made_as_the_options_say(server):
+    ended = run("augment", TASK, "--endpoint", server.url, "--base-path", "/team")
+    assert ended.returncode == 0
+    assert server.requests[0].startswith(b"POST /team/query ")
+    run("augment", TASK, "--endpoint", server.url, "--workspace", "w")
+    assert server.requests[1].startswith(b"GET /health ")  # asked first whether it isolates them
+
+
+def test_what_no_option_says_the_configuration_says():
+    options = inspect.signature(augment).parameters
+    fields = set(KnowledgeConfig.model_fields) & set(options)
+    assert len(fields) == 9
+    assert {name: options[name].default for name in fields} == dict.fromkeys(fields)
+
+
+def test_a_key_in_the_clear_is_warned_of_once():
+    plain = ["--endpoint", "http://192.0.2.1:9", "--api-key-env", "K", "--timeout", "500ms"]
+    ended = run("augment", TASK, *plain, "--on-error", "skip", K=KEY)
+    assert ended.stderr.count(b"settings_key_over_plain_http") == 1
 
 
 def test_a_file_is_the_task_or_follows_it_byte_for_byte(server, tmp_path):

@@ -189,11 +189,11 @@ def test_all_faults_are_told_in_the_order_of_their_lines():
         ("pipeline: {}", 1),
         ("pipeline:\n  tracks: 5", 2),
         ("pipeline:\n  tracks:\n    - id: t\n", 3),
-        ("pipeline:\n  name: a\n  name: b\n", 3),
+        ("pipeline:\n  name: a\n  name: b\n  tracks: []\n", 3),
         ("pipeline:\n  tracks: [", 2),
-        ("pipeline:\n  x: !!js/function 'f()'\n", 2),
-        ("pipeline:\n  x: !!python/object/apply:os.system ['true']\n", 2),
-        ("a: 1\n---\nb: 2\n", 2),
+        ("pipeline:\n  tracks: !!js/function 'f()'\n", 2),
+        ("pipeline:\n  tracks: !!python/object/apply:os.system ['true']\n", 2),
+        ("pipeline: {tracks: []}\n---\nb: 2\n", 2),
         ("pipeline: *nothing", 1),
     ],
 )
@@ -202,10 +202,71 @@ def test_what_is_no_pipeline_is_refused_with_a_line(text, line):
 
 
 def test_a_file_that_is_not_utf_8_or_too_large_is_refused_with_a_line():
-    with pytest.raises(PipelineError, match="2: file: The file is not UTF-8"):
+    with pytest.raises(PipelineError, match="2: file: is not UTF-8"):
         read_pipeline(b"pipeline:\n  name: \xff\n")
     with pytest.raises(PipelineError, match="larger than"):
         read_pipeline(b"#" * (1024 * 1024 + 1))
+
+
+def test_no_fault_hides_another_and_each_has_its_own_line():
+    broken = """\
+        pipeline:
+          name: a
+          name: b
+          started: 2024-99-99
+          hook: !!js require('x')
+          size: 0x_
+          tracks:
+            - id: t
+              tasks:
+                - {id: one, prompt: 2024-99-99}
+                - {id: two, prompt: !!js "f()"}
+                - id: three
+                  prompt: Go on.
+                  middlewares:
+                    - type: lightrag
+                      endpoint: ftp://x
+                      basePath: ../x
+                      timeout: 30
+                      topk: 5
+                      label: !!js "g()"
+        """
+    assert faults(broken) == [
+        (3, "file"),
+        (6, "file"),
+        (10, "prompt"),
+        (11, "prompt"),
+        (16, "endpoint"),
+        (17, "base_path"),
+        (18, "timeout"),
+        (19, "topk"),
+        (20, "label"),
+    ]
+
+
+def test_a_value_that_only_yaml_takes_for_a_date_is_said_to_be_one():
+    with pytest.raises(PipelineError, match="is !!timestamp, not text"):
+        read("pipeline: {tracks: [{id: t, tasks: [{id: a, prompt: 2024-99-99}]}]}")
+
+
+def test_keys_that_are_not_ours_may_hold_what_only_others_can_read():
+    text = "pipeline: {hook: !!js 'f()', tracks: [{id: t, tasks: [{id: a, prompt: Go on.}]}]}"
+    assert [task.prompt for task in read(text).tasks] == ["Go on."]
+
+
+def test_a_small_file_of_nested_merges_or_repeated_aliases_ends_quickly():
+    lines = ["m0: &m0 {a: 1}"]
+    lines += [f"m{i}: &m{i} {{<<: [{', '.join([f'*m{i - 1}'] * 9)}]}}" for i in range(1, 12)]
+    merges = "\n".join([*lines, "pipeline: {<<: *m11}"])
+    assert len(merges) < 1000
+    assert faults(merges)
+    tasks = ", ".join(f"{{id: t{i}, prompt: x, middlewares: *m}}" for i in range(200))
+    tracks = ", ".join(f"{{id: t{i}, tasks: *k}}" for i in range(200))
+    rows = ", ".join(["{type: lightrag, endpoint: 'http://x'}"] * 100)
+    aliases = f"m: &m [{rows}]\nk: &k [{tasks}]\npipeline:\n  tracks: [{tracks}]\n"
+    with pytest.raises(PipelineError, match="goes past item 20000") as caught:
+        read(aliases)
+    assert len(caught.value.faults) == 1
 
 
 def test_a_file_of_a_billion_laughs_or_one_that_holds_itself_ends_quickly():

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import asyncio
+import json
 import subprocess
 import sys
 
+import anyio
 import pytest
 from langchain_core.documents import Document
 from llama_index.core.schema import QueryBundle
@@ -17,7 +20,7 @@ from dsh_lightrag.prompt.langchain_retriever import LightRagRetriever as LangCha
 from dsh_lightrag.prompt.llama_index_retriever import LightRagRetriever as LlamaIndexRetriever
 from dsh_lightrag.prompt.pydantic_ai_processor import augmented
 
-from .support import CONTEXT, TASK, environment, says
+from .support import CONTEXT, TASK, environment, says, silent
 
 CHUNKS = [
     {"content": f"passage {i}", "file_path": f"{i}.md", "chunk_id": f"doc-{i}-chunk-000"}
@@ -112,6 +115,34 @@ def test_all_passages_together_stay_under_the_deployments_cap(framework, server)
 def test_a_mode_that_retrieves_nothing_is_refused(framework, server):
     with pytest.raises(ConfigurationError, match="retrieves nothing"):
         framework(settings(server, mode="bypass"))
+
+
+@BOTH
+async def test_each_call_leaves_one_record_of_sizes_counts_and_codes(framework, server, capsys):
+    now, later = framework(settings(server))
+    server.answer = says(FOUND)
+    now(TASK)
+    server.answer = says({"detail": f"CANARY {TASK}"}, 401)
+    with pytest.raises(LightRagError):
+        await later(TASK)
+    server.answer = silent
+    server.arrived.clear()
+    task = asyncio.create_task(later(TASK))
+    with anyio.fail_after(5):
+        assert await anyio.to_thread.run_sync(server.arrived.wait, 4)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    said = capsys.readouterr().err
+    records = [json.loads(line) for line in said.splitlines()]
+    assert [(record["event"], record["outcome"]) for record in records] == [
+        ("retriever_call", "ok"),
+        ("retriever_call", "unauthorized"),
+        ("retriever_call", "cancelled"),
+    ]
+    assert (records[0]["passages"], records[0]["text_bytes"]) == (3, len("passage 0") * 3)
+    assert records[1]["status"] == 401
+    assert not any(text in said for text in ("CANARY", TASK, "passage 0", "0.md"))
 
 
 # --- Pydantic AI ------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dsh_lightrag.cli import attest, demo, doctor, harness, machine, people
+from dsh_lightrag.cli import attest, demo, doctor, harness, machine, people, prompts
 from dsh_lightrag.cli.mcp import AS_GIVEN, mcp
 from dsh_lightrag.cli.options import with_key_by_name, with_settings
 from dsh_lightrag.cli.terminal import complain, for_people, prepare_streams, write_line
@@ -21,8 +21,8 @@ from dsh_lightrag.errors import (
     LightRagError,
     MissingExtraError,
 )
+from dsh_lightrag.flags import CONNECTION
 from dsh_lightrag.logs import frames_of
-from dsh_lightrag.prompt.commands import mount
 from dsh_lightrag.version import __version__
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ ENDINGS: dict[type[BaseException], tuple[int, bool]] = {
 }
 BUG = 1
 
-# Every command; `with_settings` adds a flag per setting.
+# Every command; `with_settings` adds a flag per setting, or for those it is given.
 COMMANDS: tuple[Callable[..., int], ...] = (
     with_settings(people.query),
     with_settings(people.documents),
@@ -50,11 +50,14 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     with_settings(machine.tools),
     with_settings(machine.call),
     with_settings(doctor.doctor),
+    with_settings(prompts.augment, CONNECTION),
     attest.attest,
     with_key_by_name(harness.dsh_patch),
     with_key_by_name(harness.dsh_bundle),
     demo.demo,
 )
+# Those under `pipeline`.
+PIPELINE_COMMANDS: tuple[Callable[..., int], ...] = (prompts.check, prompts.show)
 
 
 def run() -> None:
@@ -139,7 +142,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.callback()(_main)
-for function in COMMANDS:
-    app.command()(ended(function))
+pipeline = typer.Typer(
+    no_args_is_help=True, help="Pipeline files: prompts with retrieved context before them."
+)
+app.add_typer(pipeline, name="pipeline")
+for group, functions in ((app, COMMANDS), (pipeline, PIPELINE_COMMANDS)):
+    for function in functions:
+        group.command()(ended(function))
 app.command(context_settings=AS_GIVEN)(ended(mcp))
-mount(app, ended)  # pipeline, augment

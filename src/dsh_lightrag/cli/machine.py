@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,15 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from dsh_lightrag.cli.calls import attempt, envelope
+from dsh_lightrag.cli.files import STDIN, read_bytes
 from dsh_lightrag.cli.options import Load  # noqa: TC001 - Typer reads annotations when it runs
 from dsh_lightrag.cli.terminal import show, waiting, write_json, write_line
 from dsh_lightrag.errors import LightRagError
+from dsh_lightrag.text import nearest
 from dsh_lightrag.tools.catalog import TOOLS, toolbox
 
 if TYPE_CHECKING:
     from dsh_lightrag.dispatch import AnyTool
-
-STDIN = "-"
 
 
 def tools(
@@ -90,8 +88,8 @@ def require_known(name: str) -> None:
     """
     known = [tool.name for tool in TOOLS]
     if name not in known:
-        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        mend = f"did you mean {nearest[0]}?" if nearest else f"known: {', '.join(known)}."
+        near = nearest(name, known)
+        mend = f"did you mean {near}?" if near else f"known: {', '.join(known)}."
         raise typer.BadParameter(f"{name!r} is no tool; {mend}", param_hint="TOOL")
 
 
@@ -102,7 +100,7 @@ def read_arguments(text: str) -> Any:
         typer.BadParameter: it is no JSON.
     """
     try:
-        data = sys.stdin.buffer.read() if text == STDIN else text.encode()
+        data = read_bytes(None) if text == STDIN else text.encode()
         return from_json(data, allow_inf_nan=False)
     except ValueError as error:  # a UnicodeEncodeError is one
         place = "" if isinstance(error, UnicodeError) else f" ({error})"

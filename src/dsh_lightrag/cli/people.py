@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path  # noqa: TC003 - Typer reads annotations when it runs
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dsh_lightrag.cli.calls import attempt, envelope
-from dsh_lightrag.cli.machine import STDIN
+from dsh_lightrag.cli.files import STDIN, read_bytes
 from dsh_lightrag.cli.options import Load  # noqa: TC001 - as above
 from dsh_lightrag.cli.terminal import complain, for_people, show, waiting, write_json
 from dsh_lightrag.cli.views import rendered
@@ -151,25 +150,16 @@ def _tell(tool: AnyTool, ending: Outcome | LightRagError, *, as_json: bool) -> i
 
 
 def _text(text: str | None, file: Path | None, most: int) -> str:
-    """Return the text of the argument, the file or stdin."""
-    if file is None:
-        return _read(sys.stdin.buffer, "stdin", most) if text == STDIN else str(text)
-    try:
-        with file.open("rb") as stream:
-            return _read(stream, file.name, most)
-    except OSError as error:
-        problem = error.strerror or type(error).__name__
-        raise typer.BadParameter(f"{file}: {problem}.", param_hint="--file") from None
-
-
-def _read(stream: BinaryIO, name: str, most: int) -> str:
-    """Read a UTF-8 text of at most `most` bytes; more of it is never held.
+    """Return the text of the argument, or the UTF-8 text of the file or stdin.
 
     Raises:
         LightRagError: `too-large`, as the tool would say if it were given the whole.
-        typer.BadParameter: it is no UTF-8 text.
+        typer.BadParameter: it cannot be read, or is no UTF-8 text.
     """
-    data = stream.read(most + len(_BOM) + 1).removeprefix(_BOM)
+    if file is None and text != STDIN:
+        return str(text)
+    name = "stdin" if file is None else file.name
+    data = read_bytes(file, most + len(_BOM) + 1, "--file").removeprefix(_BOM)
     if len(data) > most:
         raise LightRagError(
             Code.TOO_LARGE,

@@ -70,6 +70,15 @@ def write_line(text: str) -> None:
     sys.stdout.flush()
 
 
+def write_exactly(text: str) -> None:
+    """Write text to stdout byte for byte; a terminal alone gets a line break after it."""
+    if sys.stdout.isatty() and not text.endswith("\n"):
+        text += "\n"
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.flush()
+
+
 def show(*renderables: RenderableType) -> None:
     """Print what people read to stdout; text is never read as markup."""
     console = _console(stderr=False)

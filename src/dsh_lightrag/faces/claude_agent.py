@@ -20,11 +20,11 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from dsh_lightrag.errors import PLUGIN_NAME
-from dsh_lightrag.faces.common import Desk, needs_extra
+from dsh_lightrag.errors import PLUGIN_NAME, needs_extra
+from dsh_lightrag.faces.common import Desk
 from dsh_lightrag.version import __version__
 
-with needs_extra("claude-agent"):
+with needs_extra("claude-agent", __name__):
     from claude_agent_sdk import McpSdkServerConfig
     from mcp.server import Server
     from mcp.types import (

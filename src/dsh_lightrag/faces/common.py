@@ -7,7 +7,6 @@ checked, switches obeyed and calls logged by `Dispatcher.call`, below.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -15,34 +14,15 @@ from weakref import WeakKeyDictionary
 
 from dsh_lightrag.blocking import BlockingToolbox
 from dsh_lightrag.dispatch import AnyTool, Dispatcher
-from dsh_lightrag.errors import (
-    PLUGIN_NAME,
-    Code,
-    LightRagError,
-    MissingExtraError,
-    UnknownToolError,
-)
+from dsh_lightrag.errors import PLUGIN_NAME, Code, LightRagError, UnknownToolError
 from dsh_lightrag.tools.catalog import toolbox
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from dsh_lightrag.settings import LightRagSettings
 
 T = TypeVar("T")
-
-
-@contextlib.contextmanager
-def needs_extra(extra: str) -> Iterator[None]:
-    """Import a framework inside this.
-
-    Raises:
-        MissingExtraError: it is not installed, naming the extra that brings it.
-    """
-    try:
-        yield
-    except ImportError as error:
-        raise MissingExtraError(extra, f"dsh_lightrag.faces.{extra.replace('-', '_')}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dsh_lightrag.faces.common import Answer, Desk, Toolset, needs_extra
+from dsh_lightrag.errors import needs_extra
+from dsh_lightrag.faces.common import Answer, Desk, Toolset
 
-with needs_extra("langchain"):
+with needs_extra("langchain", __name__):
     from langchain_core.tools import StructuredTool, ToolException
 
 if TYPE_CHECKING:

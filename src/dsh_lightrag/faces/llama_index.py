@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dsh_lightrag.faces.common import Answer, Desk, Toolset, needs_extra
+from dsh_lightrag.errors import needs_extra
+from dsh_lightrag.faces.common import Answer, Desk, Toolset
 
-with needs_extra("llama-index"):
+with needs_extra("llama-index", __name__):
     from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 
 if TYPE_CHECKING:

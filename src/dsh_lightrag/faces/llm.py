@@ -15,12 +15,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsh_lightrag.dispatch import Switch
-from dsh_lightrag.errors import ConfigurationError
-from dsh_lightrag.faces.common import Desk, Toolset, needs_extra
+from dsh_lightrag.errors import ConfigurationError, needs_extra
+from dsh_lightrag.faces.common import Desk, Toolset
 from dsh_lightrag.settings import LightRagSettings
 from dsh_lightrag.tools.catalog import TOOLS
 
-with needs_extra("llm"):
+with needs_extra("llm", __name__):
     import llm
 
 if TYPE_CHECKING:

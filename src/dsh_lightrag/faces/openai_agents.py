@@ -16,9 +16,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from dsh_lightrag.faces.common import Desk, Toolset, needs_extra
+from dsh_lightrag.errors import needs_extra
+from dsh_lightrag.faces.common import Desk, Toolset
 
-with needs_extra("openai-agents"):
+with needs_extra("openai-agents", __name__):
     from agents import FunctionTool
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from dsh_lightrag.errors import Code
-from dsh_lightrag.faces.common import Answer, Desk, needs_extra
+from dsh_lightrag.errors import Code, needs_extra
+from dsh_lightrag.faces.common import Answer, Desk
 
-with needs_extra("pydantic-ai"):
+with needs_extra("pydantic-ai", __name__):
     from pydantic_ai import FunctionToolset, ModelRetry, RunContext, Tool, ToolReturn
     from pydantic_ai.exceptions import ToolFailed
 

@@ -8,7 +8,6 @@ is run, and no variable takes part (an apiKey is never looked at).
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
@@ -21,8 +20,9 @@ from dsh_lightrag.harness.profiles import (
     read_deployment,
     read_rows,
 )
-from dsh_lightrag.harness.reader import shown
+from dsh_lightrag.text import nearest
 from dsh_lightrag.tools.catalog import TOOLS
+from dsh_lightrag.yaml_file import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,11 +200,11 @@ def _unknown(names: NameList) -> Iterator[Refusal]:
         raw = _raw(name)
         if raw is None or raw in _CATALOG:
             continue
-        nearest = difflib.get_close_matches(shown(raw), _CATALOG, n=1, cutoff=0)[0]
+        near = nearest(raw, _CATALOG)
         yield Refusal(
             shown(name),
             f"{names.place} names it, and no such tool exists.",
-            f"Did you mean {nearest}?",
+            f"Did you mean {near}?" if near else f"Known: {', '.join(_CATALOG)}.",
         )
 
 

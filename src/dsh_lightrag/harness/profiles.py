@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from pydantic.alias_generators import to_snake
 
 from dsh_lightrag.errors import PLUGIN_NAME, ConfigurationError
-from dsh_lightrag.harness.reader import Block, Opaque, read_yaml, shown
 from dsh_lightrag.settings import API_KEY_VARIABLE, LightRagSettings
 from dsh_lightrag.text import clean_line
+from dsh_lightrag.yaml_file import MAX_FILE_BYTES, Block, Opaque, read_yaml, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,7 @@ MAX_ROWS = 1000
 _API_KEY_SPELLINGS = ("apiKey", "api_key")
 # What settings call a fault that is in no single key.
 _WHOLE = ("config", "settings")
+_YAML_MEND = "Correct the file; `dsh --dump-config` shows how the harness reads it."
 
 
 # --- our settings in a row --------------------------------------------------------------------
@@ -274,7 +275,7 @@ def read_rows(path: Path) -> RowFile:
         ConfigurationError: naming file, line, row and key: malformed YAML, an item that is no
             row, an id given twice, more than MAX_ROWS rows.
     """
-    return _Assembly(path).file(read_yaml(path))
+    return _Assembly(path).file(_value_of(path))
 
 
 def read_deployment(path: Path) -> RowFile:
@@ -283,8 +284,25 @@ def read_deployment(path: Path) -> RowFile:
     Raises:
         ConfigurationError: as read_rows.
     """
-    value = read_yaml(path)
+    value = _value_of(path)
     return _Assembly(path).file([value] if isinstance(value, Block) else value)
+
+
+def _value_of(path: Path) -> object:
+    """Read a file of the harness, which must be without a fault."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        reason = getattr(error, "strerror", None) or "no such path"
+        raise ConfigurationError(
+            clean_line(str(path)), f"cannot be read: {reason}.", "Name a readable YAML file."
+        ) from None
+    document = read_yaml(data)
+    for fault in document.faults:
+        place = f"{clean_line(str(path))}:{fault.line}"
+        raise ConfigurationError(place, fault.problem, fault.mend or _YAML_MEND)
+    return document.value
 
 
 class _Assembly:

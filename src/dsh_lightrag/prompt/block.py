@@ -13,8 +13,6 @@ def make_block(label: str, context: str, max_chars: int, *, fence: bool) -> Cont
     if not fence:
         return ContextBlock(label, cut_middle(context, max_chars))
     tag = fence_tag()
-    while tag in context:  # one in 2**64, unless the generator of random numbers is broken
-        tag = fence_tag()
     opening, closing = f"{fence_opening(tag)}\n", f"\n</{tag}>"
     data = cut_middle(context, max_chars - len(opening) - len(closing))
     return ContextBlock(label, f"{opening}{data}{closing}")

@@ -10,7 +10,7 @@ import math
 import os
 import re
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -27,6 +27,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.alias_generators import to_camel
 
 from dsh_lightrag.bounds import Bounds
 from dsh_lightrag.errors import ConfigurationError, LightRagError
@@ -36,6 +37,9 @@ from dsh_lightrag.question import accepted_question
 from dsh_lightrag.rows import UnknownKeyError, by_field_name
 from dsh_lightrag.settings import Connection, sendable_key, warn_of_a_key_in_the_clear
 from dsh_lightrag.text import clean_line
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 RetrievalMode = Literal["local", "global", "hybrid", "naive", "mix"]
 Policy = Literal["warn", "fail", "skip"]
@@ -47,16 +51,26 @@ _ALLOWED = "allowed_key_variables"
 
 def _number(value: object) -> object:
     """Refuse what is no number: `Bounds` would take it for the default."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or (isinstance(value, float) and not math.isfinite(value)):
         raise ValueError("must be a whole number. Write 1 to 200.")
     return value
+
+
+class RowError(ConfigurationError):
+    """A row that cannot work: reads as its first fault, and `faults` holds them all."""
+
+    def __init__(self, faults: list[ConfigurationError]) -> None:
+        first = faults[0]
+        super().__init__(first.key, first.problem, first.mend)
+        self.faults = tuple(faults)
 
 
 class KnowledgeConfig(BaseModel):
     """The configuration of a `lightrag` middleware; frozen once loaded.
 
     Raises:
-        ConfigurationError: for a value that cannot work; never shows a secret.
+        RowError: with each value that cannot work; never shows a secret.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -114,7 +128,7 @@ class KnowledgeConfig(BaseModel):
                 row, self_instance=self, context={_ALLOWED: allowed_key_variables}
             )
         except ValidationError as error:
-            raise _configuration_error(error) from None  # the chain would show the input
+            raise RowError(_faults_of(error)) from None  # the chain would show the input
 
     @classmethod
     def from_row(cls, row: object, allowed_key_variables: Collection[str] = ()) -> Self:
@@ -152,10 +166,13 @@ class KnowledgeConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known_keys(cls, row: object) -> object:
-        """Name unknown keys, and let `required` decide on `on_error` where that is not set."""
+        """Rename known keys, and let `required` decide on `on_error` where that is not set."""
         if not isinstance(row, Mapping):
             return row
-        named = by_field_name(cls, row, spell=str)
+        spellings = {*cls.model_fields, *map(to_camel, cls.model_fields)}
+        named = by_field_name(cls, {key: row[key] for key in row if key in spellings}, spell=str)
+        # Left in for pydantic, which refuses them beside the values that cannot work.
+        named |= {key: row[key] for key in row if key not in spellings}
         if named.get("required") is True:
             named.setdefault("on_error", "fail")
         return named
@@ -240,14 +257,20 @@ _FAULTS = {
 }
 
 
-def _configuration_error(error: ValidationError) -> ConfigurationError:
-    """Say the first fault by key, problem and mend; a value is never repeated."""
-    fault = error.errors(include_url=False, include_input=False)[0]
+def _faults_of(error: ValidationError) -> list[ConfigurationError]:
+    """Say each fault by key, problem and mend, unknown keys first; no value is repeated."""
+    faults = error.errors(include_url=False, include_input=False)
+    faults.sort(key=lambda fault: fault["type"] != "extra_forbidden")
+    return [_fault_of(fault) for fault in faults]
+
+
+def _fault_of(fault: ErrorDetails) -> ConfigurationError:
     context = fault.get("ctx", {})
     cause = context.get("error")
-    # A fault of the model as a whole has no place: an unknown key, or the key's variable.
+    # A fault of the model as a whole has no place: a key spelled twice, or the key's variable.
     field = ".".join(map(str, fault["loc"])) or "api_key_env"
-    if isinstance(cause, UnknownKeyError):
+    if fault["type"] == "extra_forbidden":
+        cause = UnknownKeyError(field, list(KnowledgeConfig.model_fields))
         field = cause.key
     if isinstance(cause, ValueError):
         said = str(cause)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dsh_lightrag.errors import MissingExtraError
+from dsh_lightrag.errors import needs_extra
 from dsh_lightrag.loop_thread import wait_for
 from dsh_lightrag.prompt.passages import Passage, passages, retrieving
 from dsh_lightrag.settings import LightRagSettings  # noqa: TC001 - pydantic reads it
 
-try:
+with needs_extra("langchain", __name__):
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
-except ImportError as error:
-    raise MissingExtraError("langchain", "LightRagRetriever") from error
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import (

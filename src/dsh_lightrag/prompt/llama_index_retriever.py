@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dsh_lightrag.errors import MissingExtraError
+from dsh_lightrag.errors import needs_extra
 from dsh_lightrag.loop_thread import wait_for
 from dsh_lightrag.prompt.passages import Passage, passages, retrieving
 
-try:
+with needs_extra("llama-index", __name__):
     from llama_index.core.retrievers import BaseRetriever
     from llama_index.core.schema import NodeWithScore, TextNode
-except ImportError as error:
-    raise MissingExtraError("llama-index", "LightRagRetriever") from error
 
 if TYPE_CHECKING:
     from llama_index.core.schema import QueryBundle

@@ -1,19 +1,17 @@
 """The `lightrag` middleware: retrieve for a task, and put what was found before it.
 
 One request, `POST /query` with `only_need_context`, through the plugin's own client. What the
-server retrieved is cleaned where replies are parsed; here it is judged, bounded and fenced.
+server retrieved is cleaned where replies are parsed; here it is checked, bounded and fenced.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from dsh_lightrag.budget import Budget
 from dsh_lightrag.client import LightRagClient
 from dsh_lightrag.errors import Code, LightRagError
-from dsh_lightrag.logs import get_logger
+from dsh_lightrag.logs import recorded
 from dsh_lightrag.loop_thread import wait_for
 from dsh_lightrag.prompt.block import make_block
 from dsh_lightrag.prompt.config import KnowledgeConfig
@@ -60,7 +58,6 @@ class KnowledgeMiddleware:
             config if isinstance(config, KnowledgeConfig) else KnowledgeConfig.from_row(config)
         )
         self._transport = transport
-        self._log = get_logger()
 
     @property
     def destinations(self) -> tuple[str, ...]:
@@ -80,37 +77,25 @@ class KnowledgeMiddleware:
 
     async def aenhance(self, document: PromptDocument) -> PromptDocument:
         """As `enhance`, for code that awaits."""
-        started = time.perf_counter()
+        config = self.config
+        failure: Literal["warning"] | None = None if config.on_error == "skip" else "warning"
         try:
-            context = await self._retrieve(document.task)
+            with recorded("prompt_call", failure=failure) as facts:
+                context = await self._retrieve(document.task)
+                block = make_block(
+                    config.label, context, config.max_context_chars, fence=config.fence
+                )
+                facts |= {"context_chars": len(context), "block_chars": len(block.text)}
         except LightRagError as error:
-            self._record(error.code.value, started)
             if self._is_fatal(error):
                 raise
             return document
-        except asyncio.CancelledError:
-            self._record("cancelled", started)
-            raise
-        block = make_block(
-            self.config.label, context, self.config.max_context_chars, fence=self.config.fence
-        )
-        self._log.info(
-            "prompt_augmented",
-            duration_ms=_since(started),
-            context_chars=len(context),
-            block_chars=len(block.text),
-        )
         return document.with_block(block)
 
     def _is_fatal(self, error: LightRagError) -> bool:
         if isinstance(error, EmptyRetrievalError) and self.config.required:
             return True
         return self.config.on_error == "fail"
-
-    def _record(self, outcome: str, started: float) -> None:
-        """Log what came of a failed call, unless the operator wants silence."""
-        if self.config.on_error != "skip":
-            self._log.warning("prompt_not_augmented", outcome=outcome, duration_ms=_since(started))
 
     async def _retrieve(self, task: str) -> str:
         """Return retrieved text that may stand in a prompt.
@@ -132,7 +117,7 @@ class KnowledgeMiddleware:
 
     async def _ask(self, transport: Transport, request: QueryRequest) -> str:
         client = LightRagClient(transport, Budget.start(self.config.timeout_ms))
-        return judged((await client.query(request)).response)
+        return retrieved_context((await client.query(request)).response)
 
     def _request(self, task: str) -> QueryRequest:
         config = self.config
@@ -154,14 +139,14 @@ class KnowledgeMiddleware:
         )
 
 
-def judged(context: str) -> str:
-    """Return the text unless it is one of LightRAG's ways to say that it has none.
+def retrieved_context(response: str) -> str:
+    """Return a reply as context, unless it is one of LightRAG's ways to say that it has none.
 
     Raises:
         EmptyRetrievalError: it is blank, or the reply of an index that has nothing.
         LightRagError: `server-error`, when it is the reply of a dead model backend.
     """
-    said = context.strip()
+    said = response.strip()
     if said.casefold() == BACKEND_FAILED.casefold():
         raise LightRagError(
             Code.SERVER_ERROR,
@@ -174,11 +159,7 @@ def judged(context: str) -> str:
         raise EmptyRetrievalError
     if NO_CONTEXT_MARK in said and len(said) <= _LONGEST_EMPTY_REPLY:
         raise EmptyRetrievalError
-    return context
-
-
-def _since(started: float) -> float:
-    return round((time.perf_counter() - started) * 1000, 1)
+    return response
 
 
 def from_row(row: object, allowed_key_variables: Collection[str] = ()) -> KnowledgeMiddleware:

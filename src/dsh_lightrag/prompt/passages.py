@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from dsh_lightrag.budget import Budget
 from dsh_lightrag.client import LightRagClient
 from dsh_lightrag.errors import ConfigurationError
+from dsh_lightrag.logs import recorded
 from dsh_lightrag.question import accepted_question
-from dsh_lightrag.text import Allowance
-from dsh_lightrag.wire import QueryDataRequest
+from dsh_lightrag.text import Allowance, utf8_size
+from dsh_lightrag.wire import QueryDataReply, QueryDataRequest
 
 if TYPE_CHECKING:
     from dsh_lightrag.settings import LightRagSettings
@@ -57,6 +58,15 @@ async def passages(settings: LightRagSettings, question: str) -> list[Passage]:
     Raises:
         LightRagError: the retrieval failed.
     """
+    with recorded("retriever_call", mode=settings.query.mode) as facts:
+        reply = await _asked(settings, question)
+        found = _passages_of(reply, settings.query.max_content_bytes)
+        size = sum(utf8_size(passage.text) for passage in found)
+        facts |= {"passages": len(found), "text_bytes": size}
+    return found
+
+
+async def _asked(settings: LightRagSettings, question: str) -> QueryDataReply:
     # Not at the top: httpx loads Rich where Rich is installed.
     from dsh_lightrag.transport import Transport  # noqa: PLC0415 - as above
 
@@ -69,8 +79,11 @@ async def passages(settings: LightRagSettings, question: str) -> list[Passage]:
     )
     budget = Budget.start(settings.timeout_ms)
     async with Transport(settings.connection) as transport:
-        reply = await LightRagClient(transport, budget).query_data(request)
-    allowance = Allowance(query.max_content_bytes)
+        return await LightRagClient(transport, budget).query_data(request)
+
+
+def _passages_of(reply: QueryDataReply, max_bytes: int) -> list[Passage]:
+    allowance = Allowance(max_bytes)
     found: list[Passage] = []
     for rank, chunk in enumerate(reply.data.chunks, 1):
         text = allowance.take(chunk.content)

@@ -15,16 +15,21 @@ are not ours belong to whatever runs the drivers. Reading a file makes no reques
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic.alias_generators import to_snake
+
 from dsh_lightrag.errors import ConfigurationError
+from dsh_lightrag.prompt.config import RowError
 from dsh_lightrag.prompt.document import PromptDocument
 from dsh_lightrag.prompt.registry import Middleware, factory_of
-from dsh_lightrag.prompt.yaml_source import Place, YamlError, YamlSource
+from dsh_lightrag.text import nearest
+from dsh_lightrag.yaml_file import MAX_NODES, Document, Opaque, read_yaml
+
+Place = tuple[str | int, ...]
 
 _PIPELINE_KEYS = ("name", "plugins", "driver", "drivers", "tracks")
 _TRACK_KEYS = ("id", "name", "driver", "middlewares", "tasks")
@@ -118,12 +123,9 @@ def read_pipeline(data: bytes, allowed_key_variables: Collection[str] = ()) -> P
     Raises:
         PipelineError: with every fault and its line.
     """
-    try:
-        source = YamlSource(data)
-    except YamlError as error:
-        raise PipelineError([Fault(error.line, "file", error.problem, "")]) from None
-    reading = _Reading(source, allowed_key_variables)
-    tasks = tuple(reading.tasks())
+    document = read_yaml(data)
+    reading = _Reading(document, allowed_key_variables)
+    tasks = tuple(reading.tasks()) if document.readable else ()
     if reading.faults:
         raise PipelineError(reading.faults)
     return Pipeline(hashlib.sha256(data).hexdigest(), reading.drivers, tasks)
@@ -132,17 +134,18 @@ def read_pipeline(data: bytes, allowed_key_variables: Collection[str] = ()) -> P
 class _Reading:
     """One pass over a file that collects faults instead of stopping at the first."""
 
-    def __init__(self, source: YamlSource, allowed_key_variables: Collection[str]) -> None:
-        self._source = source
+    def __init__(self, document: Document, allowed_key_variables: Collection[str]) -> None:
+        self._document = document
         self._allowed = allowed_key_variables
         self._plugins: list[str] = []
         self._names_drivers = False
         self.drivers: dict[str, str] = {}
-        self.faults: list[Fault] = []
+        self._items_seen = 0
+        self.faults = [Fault(f.line, "file", f.problem, f.mend) for f in document.faults]
 
     def tasks(self) -> Iterator[Task]:
         """Yield the tasks of the file, as far as they can be used."""
-        root = self._mapping((), self._source.value, ("pipeline",))
+        root = self._mapping((), self._document.value, ("pipeline",))
         top: Place = ("pipeline",)
         if "pipeline" not in root:
             mend = "Write pipeline: and the tracks below it."
@@ -174,7 +177,10 @@ class _Reading:
 
     def _prompt(self, place: Place, task: Mapping[str, Any]) -> str:
         prompt = task.get("prompt")
-        if not isinstance(prompt, str) or not prompt.strip():
+        if prompt is not None and not isinstance(prompt, str):
+            self._fault((*place, "prompt"), "prompt", _no_text(prompt), "Put it in quotes.")
+            return ""
+        if prompt is None or not prompt.strip():
             self._fault((*place, "prompt"), "prompt", "is missing.", "Write the task instruction.")
             return ""
         try:
@@ -193,7 +199,7 @@ class _Reading:
         driver = owner.get("driver", inherited)
         at = (*place, "driver")
         if not isinstance(driver, str):
-            self._fault(at, "driver", "must be text.", "Write the driver's name.")
+            self._fault(at, "driver", _no_text(driver), "Write the driver's name.")
             return inherited
         if "driver" in owner and self._names_drivers and driver not in self.drivers:
             known = ", ".join(self.drivers) or "none"
@@ -215,13 +221,16 @@ class _Reading:
         try:
             return factory_of(kind, self._plugins)(row, self._allowed)
         except ConfigurationError as error:
-            self._fault((*place, error.key), error.key, error.problem, error.mend)
+            for fault in error.faults if isinstance(error, RowError) else (error,):
+                # A row may spell its keys as the plugin's settings do, in camelCase.
+                key = next((key for key in row if to_snake(key) == fault.key), fault.key)
+                self._fault((*place, key), fault.key, fault.problem, fault.mend)
             return None
 
     # --- shapes -------------------------------------------------------------------------------
 
     def _fault(self, place: Place, key: str, problem: str, mend: str) -> None:
-        self.faults.append(Fault(self._source.line(place), key, problem, mend))
+        self.faults.append(Fault(self._document.line(*place), key, problem, mend))
 
     def _mapping(self, place: Place, value: object, keys: tuple[str, ...]) -> Mapping[str, Any]:
         """Return a mapping from text; a key that is nearly one of ours is a fault."""
@@ -230,14 +239,21 @@ class _Reading:
             self._fault(place, key, "must be a mapping from names to values.", "")
             return {}
         for key in value:
-            near = difflib.get_close_matches(key, keys, n=1, cutoff=0.8)
+            near = nearest(key, keys)
             if key not in keys and near:
-                self._fault((*place, key), key, "is not a key here.", f"Did you mean {near[0]}?")
+                self._fault((*place, key), key, "is not a key here.", f"Did you mean {near}?")
         return value
 
     def _items(self, place: Place, value: object) -> Iterator[tuple[int, object]]:
         if isinstance(value, list):
-            return iter(enumerate(value))
+            # What aliases repeat is small in the file, and would be read again each time.
+            self._items_seen += len(value)
+            if self._items_seen <= MAX_NODES:
+                return iter(enumerate(value))
+            if self._items_seen - len(value) <= MAX_NODES:  # told once
+                told = f"goes past item {MAX_NODES} of the file."
+                self._fault(place, str(place[-1]), told, "Split the file.")
+            return iter(())
         self._fault(place, str(place[-1]), "must be a list.", "Write one item per line, after -.")
         return iter(())
 
@@ -247,7 +263,7 @@ class _Reading:
             if isinstance(text, str):
                 texts.append(text)
             else:
-                self._fault((*place, index), str(place[-1]), "must be text.", "Put it in quotes.")
+                self._fault((*place, index), str(place[-1]), _no_text(text), "Put it in quotes.")
         return texts
 
     def _named(
@@ -262,9 +278,14 @@ class _Reading:
                 continue
             name = mapping.get("id")
             if not isinstance(name, str) or not name.strip():
-                self._fault((*spot, "id"), "id", "must be text.", "Write a short name of its own.")
+                self._fault((*spot, "id"), "id", _no_text(name), "Write a short name of its own.")
             elif name in seen:
                 self._fault((*spot, "id"), "id", f"{name!r} is taken.", "Give each its own.")
             else:
                 seen.add(name)
                 yield spot, mapping
+
+
+def _no_text(value: object) -> str:
+    """Say what stands where text should; a date, say, is one only to YAML."""
+    return f"is {value.tag}, not text." if isinstance(value, Opaque) else "must be text."

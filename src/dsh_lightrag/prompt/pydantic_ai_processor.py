@@ -8,13 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.errors import MissingExtraError
+from dsh_lightrag.errors import needs_extra
 from dsh_lightrag.prompt.document import PromptDocument
 
-try:
+with needs_extra("pydantic-ai", __name__):
     from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
-except ImportError as error:
-    raise MissingExtraError("pydantic-ai", "the history processor") from error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

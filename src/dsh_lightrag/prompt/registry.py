@@ -7,7 +7,6 @@ imported only when a file lists the package under `plugins` and uses the type.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Iterable
 from importlib.metadata import EntryPoint, entry_points
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dsh_lightrag.errors import ConfigurationError
 from dsh_lightrag.prompt import middleware
+from dsh_lightrag.text import nearest
 
 if TYPE_CHECKING:
     from dsh_lightrag.prompt.document import PromptDocument
@@ -67,8 +67,8 @@ def _unknown(kind: str, known: list[str]) -> ConfigurationError:
     package = next((_package_of(entry) for entry in _installed() if entry.name == kind), None)
     if package is not None:
         mend = f"List {package} under plugins."
-    elif nearest := difflib.get_close_matches(kind, known, n=1, cutoff=0.5):
-        mend = f"Did you mean {nearest[0]}?"
+    elif near := nearest(kind, known):
+        mend = f"Did you mean {near}?"
     else:
         mend = f"Known: {', '.join(known)}; other packages add theirs and are listed in plugins."
     return ConfigurationError("type", "is no middleware type.", mend)

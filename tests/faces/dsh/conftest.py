@@ -7,7 +7,7 @@ import select
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -140,14 +140,21 @@ class Home:
 
 def has_ended(pid, within_s):
     """Say whether a process, which need not be our child, ends in time; a zombie has."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([descriptor], [], [], within_s)[0])
-    finally:
-        os.close(descriptor)
+    return one_has_ended([pid], within_s)
+
+
+def one_has_ended(pids, within_s):
+    """Say whether one of several processes ends in time."""
+    with ExitStack() as stack:
+        descriptors = []
+        for pid in pids:
+            try:
+                descriptor = os.pidfd_open(pid)
+            except ProcessLookupError:
+                return True
+            stack.callback(os.close, descriptor)
+            descriptors.append(descriptor)
+        return bool(select.select(descriptors, [], [], within_s)[0])
 
 
 @pytest.fixture

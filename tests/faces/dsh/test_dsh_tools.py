@@ -10,7 +10,7 @@ import pytest
 from dsh_lightrag import TOOLS, LightRagSettings, toolbox
 from faces.server import KEY, WAIT_S
 
-from .conftest import BOUND_S, has_ended
+from .conftest import BOUND_S, one_has_ended
 from .scripted_model import Call, ScriptedModel
 
 PREFIX = {"mcp": "mcp__lightrag__", "bare": ""}
@@ -200,9 +200,8 @@ def test_a_name_that_is_taken_is_told_and_the_second_process_ends(home, patch):
     second = first.replace("id: dsh-lightrag", "id: another")
 
     def alone():
-        (_, *others) = sorted(home.lives)
-        assert any(has_ended(pid, BOUND_S) for pid in home.lives)
-        assert len(others) == len(home.alive) == 1
+        assert one_has_ended(home.lives, BOUND_S)
+        assert (len(home.lives), len(home.alive)) == (2, 1)
         return [Call("dsh_lightrag_query", QUESTION)]
 
     with ScriptedModel(alone) as model:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from dsh_lightrag.errors import PLUGIN_NAME, ConfigurationError, MissingExtraError
+from dsh_lightrag.errors import PLUGIN_NAME, ConfigurationError, MissingExtraError, needs_extra
 from dsh_lightrag.faces.mcp.offer import Offer
 from dsh_lightrag.faces.mcp.wire import WireError, write_all
 from dsh_lightrag.flags import (
@@ -25,10 +25,9 @@ from dsh_lightrag.flags import (
     row_of,
     secret_of,
     switched,
-    variable_of,
 )
 from dsh_lightrag.logs import get_logger
-from dsh_lightrag.settings import LightRagSettings
+from dsh_lightrag.settings import API_KEY_VARIABLE, LightRagSettings
 from dsh_lightrag.tools.catalog import toolbox
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ def _add_settings(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         API_KEY_ENV,
         metavar="NAME",
-        help=f"variable that holds the key; default: {variable_of(('api_key',))}",
+        help=f"variable that holds the key; default: {API_KEY_VARIABLE}",
     )
     for flag in FLAGS:
         about, dest = flag.help.replace("%", "%%"), ".".join(flag.path)
@@ -192,11 +191,9 @@ def _tell_help(top: argparse.ArgumentParser, wire: Wire) -> None:
 def _run(given: argparse.Namespace, wire: Wire) -> None:
     door = _door_of(given)
     offer = _offer_of(given)
-    try:
+    with needs_extra("mcp", f"{PLUGIN_NAME} mcp"):
         from dsh_lightrag.faces.mcp.library_logs import hush_libraries  # noqa: PLC0415 - the extra
         from dsh_lightrag.faces.mcp.server import build  # noqa: PLC0415 - the extra
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("mcp", f"{PLUGIN_NAME} mcp") from error
     hush_libraries()
     server = build(offer)
     # Started with collection off: what imports made is no garbage, and is never looked at again.

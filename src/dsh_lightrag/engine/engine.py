@@ -1,0 +1,297 @@
+"""A knowledge base that answers with passages: insert, delete, ask.
+
+engine = Engine.open(Path("notes.base"), embedder=MiniLM())
+engine.insert(Document("Marie Curie found polonium.", source="curie.txt"))
+engine.catch_up()
+for hit in engine.query("Who found polonium?").hits:
+    print(hit.score, hit.chunk.text)
+
+Inserted text is found at once by its words and names; vectors, and what a chat model tells, follow
+when `catch_up` or a worker gives them time. Every method may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from dsh_lightrag.engine import catchup, neighbourhood, reading, rebuilding, verifying, writing
+from dsh_lightrag.engine.change import Change
+from dsh_lightrag.engine.faults import DocumentExistsError, ModelMismatchError, UnknownDocumentError
+from dsh_lightrag.engine.graph import Graph
+from dsh_lightrag.engine.model import Answer, Document, DocumentState, Mode, Progress
+from dsh_lightrag.engine.options import EngineOptions
+from dsh_lightrag.engine.retrieval import Retrieval
+from dsh_lightrag.engine.store import Store
+from dsh_lightrag.engine.vectors import Vectors
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from dsh_lightrag.engine.chat_extraction import ChatModel
+    from dsh_lightrag.engine.embedders import Embedder
+    from dsh_lightrag.engine.neighbourhood import Neighbourhood
+
+_STEP = 32  # chunks embedded in one durable step
+DEFAULT_OPTIONS = EngineOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """The id under which a document is stored, and whether it was not there before."""
+
+    document_id: str
+    fresh: bool
+
+
+class Engine:
+    """An open base. Use `Engine.open`; whoever opens it closes it."""
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        chat: ChatModel | None,
+        options: EngineOptions,
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._chat = chat
+        self._options = options
+        self._applying = threading.Lock()
+        self._work = threading.Event()
+        with store.read() as connection:
+            self._titles = writing.load_titles(connection)
+            self._graph = _load_graph(connection)
+            self._vectors = _load_vectors(connection, embedder) if embedder else None
+        self._retrieval = Retrieval(store, self._graph, self._vectors, embedder, options)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        embedder: Embedder | None = None,
+        chat: ChatModel | None = None,
+        options: EngineOptions = DEFAULT_OPTIONS,
+        reindex: bool = False,
+    ) -> Engine:
+        """Open a base, or make an empty one.
+
+        Args:
+            path: the base's file; locks and logs stand beside it.
+            embedder: the embedding model, or None to do without vectors.
+            chat: the chat model that reads chunks for the graph, or None for the local extractor.
+            options: sizes and weights.
+            reindex: drop the vectors of another model, to be made anew by `catch_up`.
+        """
+        identity = _identity(embedder)
+        store = Store(path, rebuilding.versions() | {"embedder": identity})
+        try:
+            with store.read() as connection:
+                meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+            if not reindex:
+                _refuse_other_model(path, meta["embedder"], identity)
+            with store.write() as connection:
+                rebuilding.bring_up_to_date(connection, meta, identity)
+            return cls(store, embedder, chat, options)
+        except BaseException:
+            store.close()
+            raise
+
+    def close(self) -> None:
+        """Close the base; what was acknowledged is in its file."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def insert(self, document: Document) -> Inserted:
+        """Store a document; durable when this returns.
+
+        The same text under the same id is left as it is; another text under a stored id is
+        refused, for replacing is another method.
+        """
+        prepared = writing.prepare(document, self._options.chunks)
+        stored = prepared.document
+        with self._changing() as (connection, change):
+            before = reading.document_text(connection, stored.id)
+            if before is None:
+                change.add(writing.insert(connection, prepared, self._titles, time.time()))
+            elif before != stored.text:
+                raise DocumentExistsError(
+                    f"There is another text under the id {stored.id}.",
+                    "Replace the document, or insert the text under another id.",
+                )
+        return Inserted(stored.id, fresh=before is None)
+
+    def replace(self, document: Document) -> Inserted:
+        """Store a document in place of the one with its id, in one transaction."""
+        prepared = writing.prepare(document, self._options.chunks)
+        with self._changing() as (connection, change):
+            fresh = writing.replace(connection, prepared, self._titles, time.time(), change)
+        return Inserted(prepared.document.id, fresh=fresh)
+
+    def delete(self, document_id: str) -> None:
+        """Remove a document and everything that only it contributed."""
+        with self._changing() as (connection, change):
+            removed = writing.delete(connection, document_id)
+            if removed is None:
+                raise UnknownDocumentError(
+                    f"There is no document {document_id}.", "List the documents to see their ids."
+                )
+            change.add(removed)
+
+    # --- catching up --------------------------------------------------------------------------
+
+    def step(self) -> int:
+        """Do one durable step of what lags behind; return chunks worked on, 0 when all is done."""
+        worked = 0
+        if self._embedder:
+            worked = catchup.embed_some(self._store, self._changing, self._embedder, _STEP)
+        if not worked and self._chat:
+            worked = catchup.extract_some(
+                self._store, self._changing, self._chat, 1, self._options.attempts
+            )
+        return worked
+
+    def catch_up(self, report: Callable[[Progress], None] | None = None) -> Progress:
+        """Work until nothing lags behind, reporting after each step; may be broken off anywhere."""
+        while self.step():
+            if report:
+                report(self.progress())
+        return self.progress()
+
+    def wait_for_work(self) -> None:
+        """Return once something was written, or `wake` was called, since the last wait."""
+        self._work.wait()
+        self._work.clear()
+
+    def wake(self) -> None:
+        """Let whoever waits for work look for it."""
+        self._work.set()
+
+    def retry_failed(self) -> int:
+        """Let the chat model read again what it failed at; return how many chunks."""
+        with self._changing() as (connection, _):
+            return catchup.retry_failed(connection)
+
+    def progress(self) -> Progress:
+        """Return how far the indexes are."""
+        with self._store.read() as connection:
+            return reading.progress(connection, embeds=self.embeds, extracts=self.extracts)
+
+    # --- reading ------------------------------------------------------------------------------
+
+    @property
+    def embeds(self) -> bool:
+        """Tell whether chunks get vectors."""
+        return self._embedder is not None
+
+    @property
+    def extracts(self) -> bool:
+        """Tell whether a chat model reads the chunks."""
+        return self._chat is not None
+
+    def query(self, question: str, mode: Mode = Mode.MIX, limit: int = 10) -> Answer:
+        """Return the passages that answer a question, best first."""
+        return self._retrieval.answer(question, mode, limit)
+
+    def document(self, document_id: str) -> DocumentState:
+        """Return how far a document is."""
+        with self._store.read() as connection:
+            found = reading.document_states(
+                connection, embeds=self.embeds, extracts=self.extracts, document=document_id
+            )
+        if not found:
+            raise UnknownDocumentError(
+                f"There is no document {document_id}.", "List the documents to see their ids."
+            )
+        return found[0]
+
+    def documents(self) -> list[DocumentState]:
+        """Return every document, the newest first."""
+        with self._store.read() as connection:
+            return reading.document_states(connection, embeds=self.embeds, extracts=self.extracts)
+
+    def text(self, document_id: str) -> str:
+        """Return a document's whole text, of which every chunk is a slice."""
+        with self._store.read() as connection:
+            text = reading.document_text(connection, document_id)
+        if text is None:
+            raise UnknownDocumentError(
+                f"There is no document {document_id}.", "List the documents to see their ids."
+            )
+        return text
+
+    def popular_names(self, limit: int = 300) -> list[str]:
+        """Return the entities that most chunks name."""
+        with self._store.read() as connection:
+            return neighbourhood.popular(connection, limit)
+
+    def search_names(self, text: str, limit: int = 50) -> list[str]:
+        """Return entities whose names have words that begin like those of a text."""
+        with self._store.read() as connection:
+            return neighbourhood.search(connection, text, limit)
+
+    def around(self, name: str, depth: int = 1, limit: int = 1000) -> Neighbourhood:
+        """Return an entity, those related to it over up to `depth` steps, and their relations."""
+        with self._store.read() as connection:
+            return neighbourhood.around(connection, self._graph.view(), name, depth, limit)
+
+    def copy_to(self, target: Path) -> None:
+        """Write the base as it is now to a new file, while it is in use."""
+        self._store.copy_to(target)
+
+    def verify(self) -> list[str]:
+        """Return what is wrong with the base, one line each; reads all of it."""
+        with self._store.read() as connection:
+            return verifying.problems(connection)
+
+    @contextmanager
+    def _changing(self) -> Iterator[tuple[sqlite3.Connection, Change]]:
+        """Run one transaction, then let the indexes in memory know before anyone writes again."""
+        change = Change()
+        with self._applying:
+            with self._store.write() as connection:
+                yield connection, change
+            self._titles.update(change.titles)
+            if change.edges or change.common:
+                self._graph.update(change.edges, change.common)
+            if self._vectors is not None:
+                self._vectors.update(change.vectors)
+        self._work.set()
+
+
+def _identity(embedder: Embedder | None) -> str:
+    return f"{embedder.identity} ({embedder.dimension})" if embedder else "none"
+
+
+def _refuse_other_model(path: Path, stored: str, offered: str) -> None:
+    if stored != offered:
+        raise ModelMismatchError(
+            f"{path.name} was made with the embedding model {stored}, not with {offered}.",
+            "Name that model again, or reindex the base with the new one.",
+        )
+
+
+def _load_graph(connection: sqlite3.Connection) -> Graph:
+    packed = dict(connection.execute("SELECT chunk, edges FROM mention ORDER BY chunk").fetchall())
+    common = {row[0] for row in connection.execute("SELECT no FROM entity WHERE common = 1")}
+    return Graph(packed, common)
+
+
+def _load_vectors(connection: sqlite3.Connection, embedder: Embedder) -> Vectors:
+    loaded = Vectors(embedder.dimension)
+    loaded.update(dict(connection.execute("SELECT chunk, data FROM vector ORDER BY chunk")))
+    return loaded

@@ -1,0 +1,221 @@
+"""One question, asked of every signal and answered once.
+
+Every signal has the same shape: a question and a limit in, chunk numbers and scores out. What a
+mode is, is which signals it asks and what they weigh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dsh_lightrag.engine import keywords, neighbourhood, reading, seeds
+from dsh_lightrag.engine.embedders import unit_rows
+from dsh_lightrag.engine.faults import ModelFaultError
+from dsh_lightrag.engine.fusion import Fused, followed, fuse
+from dsh_lightrag.engine.model import Answer, Chunk, Entity, Hit, Mode, Ranking, Relation, Signal
+from dsh_lightrag.engine.options import GRAPH_FIRST, GRAPH_SIGNALS, TEXT_SIGNALS
+from dsh_lightrag.text import clean
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dsh_lightrag.engine.embedders import Embedder
+    from dsh_lightrag.engine.graph import Graph, View, Walk
+    from dsh_lightrag.engine.options import EngineOptions
+    from dsh_lightrag.engine.seeds import Seeds
+    from dsh_lightrag.engine.store import Store
+    from dsh_lightrag.engine.vectors import Vectors
+
+_VIA = 5  # names that a hit shows as the way it was reached
+_SPARE = 2  # hits fetched beyond the limit, for those that are deleted at this moment
+_VIA_RELATED = 2  # of these, names that an answer lists as entities
+_MOST_ENTITIES = 30
+
+
+@dataclass
+class Question:
+    """A question, and what several signals need to know about it, worked out once."""
+
+    text: str
+    connection: sqlite3.Connection
+    view: View
+    vector: NDArray[np.float32] | None
+    options: EngineOptions
+    numbers: dict[str, int] = field(default_factory=dict)  # of the names that hits show
+
+    @cached_property
+    def seeds(self) -> Seeds:
+        """The entities that the question names."""
+        return seeds.find(self.connection, self.text, self.view)
+
+    @cached_property
+    def walk(self) -> Walk:
+        """The walk that starts at them."""
+        return self.view.walk(self.seeds.weights, self.options.damping)
+
+
+Retriever = Callable[[Question, int], Ranking]
+
+
+def retrievers(vectors: Vectors | None) -> dict[Signal, Retriever]:
+    """Return every signal that can be asked."""
+
+    def by_vector(question: Question, limit: int) -> Ranking:
+        if vectors is None or question.vector is None:
+            return Ranking()
+        return vectors.search(question.vector, limit)
+
+    def by_keyword(question: Question, limit: int) -> Ranking:
+        return keywords.search(question.connection, question.text, limit)
+
+    def by_entity(question: Question, limit: int) -> Ranking:
+        return question.view.one_hop(question.seeds.weights, limit)
+
+    def by_relation(question: Question, limit: int) -> Ranking:
+        return question.view.ranked(question.walk, limit)
+
+    def by_context(question: Question, limit: int) -> Ranking:
+        reached = question.view.ranked(question.walk, min(limit, question.options.reach))
+        known = question.seeds.shown.values()
+        return keywords.search_among(question.connection, question.text, known, reached.chunks)
+
+    return {
+        Signal.VECTORS: by_vector,
+        Signal.KEYWORDS: by_keyword,
+        Signal.ENTITIES: by_entity,
+        Signal.RELATIONS: by_relation,
+        Signal.CONTEXT: by_context,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """What a question is asked of: the tables, and the indexes that live in memory."""
+
+    store: Store
+    graph: Graph
+    vectors: Vectors | None
+    embedder: Embedder | None
+    options: EngineOptions
+
+    def answer(self, text: str, mode: Mode, limit: int) -> Answer:
+        """Return the best passages for a question, each with its reason."""
+        text = clean(text)
+        if mode is Mode.BYPASS or limit <= 0 or not text.strip():
+            return Answer()
+        vector, faults = self._vector(text)
+        with self.store.read() as connection:
+            question = Question(text, connection, self.graph.view(), vector, self.options)
+            fused, gate = _fused(question, retrievers(self.vectors), mode, limit + _SPARE)
+            best = fused[: limit + _SPARE]
+            chunks = reading.chunks(connection, (item.chunk for item in best))
+            hits = _hits(question, best, chunks)[:limit]
+            entities, relations = _surroundings(question, hits) if gate else ((), ())
+            pending = _pending(connection) if self.vectors is not None else 0
+        return Answer(hits, entities, relations, gate, pending, faults)
+
+    def _vector(self, text: str) -> tuple[NDArray[np.float32] | None, dict[Signal, str]]:
+        """Return the question's vector; a model that fails costs its signal, not the answer."""
+        if self.embedder is None or not self.vectors:
+            return None, {}
+        try:
+            rows = self.embedder.embed([text], query=True)
+            return unit_rows(rows, 1, self.embedder.dimension)[0], {}
+        except ModelFaultError as fault:
+            return None, {Signal.VECTORS: fault.problem}
+
+
+def _fused(
+    question: Question, ask: dict[Signal, Retriever], mode: Mode, limit: int
+) -> tuple[list[Fused], float]:
+    """Ask what the mode asks; return the best chunks, and how much the graph was heard."""
+    options = question.options
+    weights = options.weights
+
+    def rankings(signals: tuple[Signal, ...]) -> dict[Signal, Ranking]:
+        asked = (signal for signal in signals if weights.get(signal, 0) > 0)
+        return {signal: ask[signal](question, options.depth) for signal in asked}
+
+    texts = rankings(TEXT_SIGNALS)
+    if mode in GRAPH_FIRST and question.seeds.weights:
+        graph = fuse(rankings(GRAPH_FIRST[mode]), weights, options.smoothing, limit)
+        others = fuse(texts, weights, options.smoothing, limit + len(graph))
+        return followed(graph, others), 1.0
+    gate = options.gate.open(question.seeds.coverage) if mode is Mode.MIX else 0.0
+    if gate:
+        both = texts | rankings(GRAPH_SIGNALS)
+        return fuse(both, options.heard(gate), options.smoothing, limit), gate
+    return fuse(texts, weights, options.smoothing, limit), 0.0
+
+
+def _hits(question: Question, best: list[Fused], chunks: dict[int, Chunk]) -> tuple[Hit, ...]:
+    """Return the hits that still exist, those from the graph with the names that led there."""
+    graphic = [item.chunk for item in best if not item.placings.keys().isdisjoint(GRAPH_SIGNALS)]
+    ways = _ways(question, graphic)
+    shown = reading.entity_names(
+        question.connection, {entity for way in ways.values() for entity in way}
+    )
+    question.numbers.update((name, number) for number, name in shown.items())
+    hits = []
+    for item in best:
+        if item.chunk not in chunks:
+            continue
+        way = ways.get(item.chunk, [])
+        hits.append(
+            Hit(
+                chunk=chunks[item.chunk],
+                score=item.score,
+                placings=item.placings,
+                seeds=tuple(name for entity, name in question.seeds.shown.items() if entity in way),
+                via=tuple(
+                    shown[entity]
+                    for entity in way
+                    if entity in shown and entity not in question.seeds.shown
+                )[:_VIA],
+            )
+        )
+    return tuple(hits)
+
+
+def _ways(question: Question, chunks: list[int]) -> dict[int, list[int]]:
+    """Return for each chunk its entities, those that the walker visited most first."""
+    if not chunks:
+        return {}
+    visited = question.walk.entities
+    return {
+        chunk: sorted(
+            (entity for entity in named if visited[entity] > 0),
+            key=lambda entity: (-visited[entity] * named[entity], entity),
+        )
+        for chunk, named in question.view.entities_of(chunks).items()
+    }
+
+
+def _surroundings(
+    question: Question, hits: tuple[Hit, ...]
+) -> tuple[tuple[Entity, ...], tuple[Relation, ...]]:
+    """Return the entities of question and hits, and how the question's are related to them."""
+    connection, view = question.connection, question.view
+    named = list(question.seeds.weights)
+    leading = [question.numbers[name] for hit in hits for name in hit.via[:_VIA_RELATED]]
+    among = list(dict.fromkeys([*named, *leading]))[:_MOST_ENTITIES]
+    pairs: dict[tuple[int, int], float] = {}
+    for seed in named:
+        for other, weight in neighbourhood.related(view, seed):
+            if other in among and (other, seed) not in pairs:
+                pairs[seed, other] = weight
+    relations = neighbourhood.told_and_together(connection, view, among, pairs)
+    return neighbourhood.described(connection, view, among), relations
+
+
+def _pending(connection: sqlite3.Connection) -> int:
+    """Return how many chunks vectors cannot find yet."""
+    row = connection.execute("SELECT count(*) FROM chunk WHERE embedded = 0").fetchone()
+    count: int = row[0]
+    return count

@@ -1,0 +1,171 @@
+"""The file of a knowledge base: made whole or not at all, and opened only if it can be trusted.
+
+A file that is damaged, foreign or written by a newer version is refused before anything could
+write to it. One engine at a time has a base open: a lock beside the file says who.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import sqlite3
+from contextlib import closing, suppress
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from dsh_lightrag.engine.faults import (
+    BaseCorruptError,
+    BaseLockedError,
+    BaseTooNewError,
+    BaseUnusableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FORMAT = 1
+APPLICATION_ID = 0x44534C52  # "DSLR" in the file's header
+_MAGIC = b"SQLite format 3\x00"
+_HEADER_BYTES = 100
+_BROKEN = "Restore the file from a copy, or move it away and insert the documents again."
+# Below this size every page is checked on opening; above, what is damaged shows when it is read.
+_CHECKED_BYTES = 32 * 2**20
+
+
+class BaseLock:
+    """The right to open a base, held until closed; the system drops it when the process dies."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as refused:
+            raise BaseUnusableError(
+                f"{path.parent} cannot be written: {refused.strerror}.",
+                "Choose a folder that this user may write.",
+            ) from refused
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as taken:
+            owner = os.pread(self._file, 20, 0).decode("ascii", "replace").strip()
+            os.close(self._file)
+            raise BaseLockedError(
+                f"{path.name} is open in process {owner or 'unknown'}.",
+                "Use the base through that process, or stop it first.",
+            ) from taken
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+
+    def close(self) -> None:
+        """Give the base free; the empty lock file stays, for removing it would be a race."""
+        os.close(self._file)
+
+
+def lock_path(path: Path) -> Path:
+    """Return the lock file that belongs to a base."""
+    return path.with_name(f"{path.name}.lock")
+
+
+def create(path: Path, meta: Mapping[str, str]) -> None:
+    """Write an empty base under another name and move it into place whole."""
+    unfinished = path.with_name(f"{path.name}.new")
+    try:
+        remove(unfinished)
+        with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            sql = resources.files("dsh_lightrag.engine").joinpath("schema.sql")
+            connection.executescript(sql.read_text(encoding="utf-8"))
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+        place(unfinished, path)
+    except (OSError, sqlite3.OperationalError) as refused:
+        with suppress(OSError):
+            remove(unfinished)
+        raise BaseUnusableError(
+            f"{path} cannot be written: {refused}.", "Choose a folder that this user may write."
+        ) from refused
+
+
+def place(unfinished: Path, path: Path) -> None:
+    """Give a finished file its name, durably, and never another file's."""
+    try:
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        _sync(unfinished)
+        unfinished.rename(path)
+        _sync(path.parent)
+    except OSError as refused:
+        raise BaseUnusableError(
+            f"{path} cannot be written: {refused.strerror}.",
+            "Choose a name that is free, in a folder that this user may write.",
+        ) from refused
+
+
+def refuse_untrusted(path: Path) -> None:
+    """Raise unless the file is an intact base of this format; never writes to it."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError as refused:
+        raise BaseUnusableError(
+            f"{path} cannot be read: {refused.strerror}.", "Give this user access to the file."
+        ) from refused
+    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+        raise BaseCorruptError(f"{path.name} is no knowledge base, or damaged.", _BROKEN)
+    application, version = _number(header, 68), _number(header, 60)
+    if application != APPLICATION_ID:
+        raise BaseCorruptError(f"{path.name} is the database of another program.", _BROKEN)
+    if version > FORMAT:
+        raise BaseTooNewError(
+            f"{path.name} has format {version}; this version reads up to {FORMAT}.",
+            "Upgrade: pip install --upgrade dsh-lightrag.",
+        )
+    if _is_cut(header, size) and not _has_log(path):
+        raise BaseCorruptError(f"{path.name} has been cut short.", _BROKEN)
+    _check_pages(path, whole=size <= _CHECKED_BYTES)
+
+
+def _check_pages(path: Path, *, whole: bool) -> None:
+    """Let SQLite read the file, write-protected: its schema, and every page of a small one."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as reader:
+            tables = {row[0] for row in reader.execute("SELECT name FROM sqlite_schema")}
+            verdict = reader.execute("PRAGMA quick_check(1)").fetchone()[0] if whole else "ok"
+    except sqlite3.DatabaseError as damage:
+        raise BaseCorruptError(f"{path.name} is damaged: {damage}.", _BROKEN) from damage
+    if verdict != "ok" or not {"meta", "document", "chunk", "keyword", "mention"} <= tables:
+        raise BaseCorruptError(f"{path.name} is damaged: {verdict}.", _BROKEN)
+
+
+def _is_cut(header: bytes, size: int) -> bool:
+    """Tell whether pages that the header counts are missing from the file."""
+    page = _number(header, 16, 2)
+    return size < _number(header, 28) * (65536 if page == 1 else page)
+
+
+def _has_log(path: Path) -> bool:
+    """Tell whether a write-ahead log can bring back what the file itself lacks."""
+    log = path.with_name(f"{path.name}-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def _number(header: bytes, offset: int, length: int = 4) -> int:
+    return int.from_bytes(header[offset : offset + length], "big")
+
+
+def remove(unfinished: Path) -> None:
+    """Remove what a creation that was killed left behind."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        unfinished.with_name(unfinished.name + suffix).unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Make a file or a folder's list of names durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,169 @@
+"""The doors to a base's file: one for writing, as many as needed for reading.
+
+A write is one transaction, durable when it returns. A read sees one state of the base from its
+first statement to its last, and never waits for a writer.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from dsh_lightrag.engine import schema
+from dsh_lightrag.engine.faults import BaseCorruptError, BaseUnusableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_WRITER_PRAGMAS = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA cache_size = -32000",
+    "PRAGMA wal_autocheckpoint = 4000",
+)
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_REFUSALS = {
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_TOOBIG,
+}
+_READER_PRAGMAS = (
+    "PRAGMA query_only = ON",
+    "PRAGMA cache_size = -16000",
+    "PRAGMA mmap_size = 1073741824",  # pages are read where they lie instead of being copied
+)
+
+
+class Store:
+    """An open base: its connections and its transactions."""
+
+    def __init__(self, path: Path, meta: Mapping[str, str]) -> None:
+        """Open the base at `path`, or make one described by `meta` if there is no file."""
+        self.path = path
+        self._lock = schema.BaseLock(path)
+        try:
+            if not path.exists():
+                schema.create(path, meta)
+            schema.refuse_untrusted(path)
+            with _translated(path):
+                self._writer = self._connect(_WRITER_PRAGMAS)
+        except BaseException:
+            self._lock.close()
+            raise
+        self._writing = threading.Lock()
+        self._idle: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
+        self._closed = False
+
+    def close(self) -> None:
+        """Close every connection, folding the log into the file, and give the base free."""
+        with self._writing:
+            if self._closed:
+                return
+            self._closed = True
+            while True:
+                try:
+                    self._idle.get_nowait().close()
+                except queue.Empty:
+                    break
+            self._writer.close()
+            self._lock.close()
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """Run one transaction: all of it is kept and durable, or nothing of it is."""
+        with self._writing, _translated(self.path):
+            self._refuse_closed()
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                # A full disk may have rolled back already; then there is nothing to undo.
+                with suppress(sqlite3.OperationalError):
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """Look at one state of the base; nothing that commits meanwhile changes it."""
+        with _translated(self.path):
+            self._refuse_closed()
+            try:
+                connection = self._idle.get_nowait()
+            except queue.Empty:
+                connection = self._connect(_READER_PRAGMAS)
+            try:
+                connection.execute("BEGIN")
+                yield connection
+            finally:
+                with suppress(sqlite3.OperationalError):
+                    connection.execute("ROLLBACK")
+                if self._closed:
+                    connection.close()
+                else:
+                    self._idle.put(connection)
+
+    def copy_to(self, target: Path) -> None:
+        """Write the base as it is now to another file, whole or not at all; asks nobody to wait."""
+        unfinished = target.with_name(f"{target.name}.new")
+        with _translated(self.path):
+            schema.remove(unfinished)
+            try:
+                with self.read() as connection, closing(sqlite3.connect(unfinished)) as copy:
+                    connection.backup(copy)
+                schema.place(unfinished, target)
+            finally:
+                schema.remove(unfinished)
+
+    def checkpoint(self) -> None:
+        """Fold the log into the file, as far as no reader still needs it."""
+        with self._writing, _translated(self.path):
+            self._refuse_closed()
+            self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def _connect(self, pragmas: tuple[str, ...]) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?mode=rw",
+            uri=True,
+            isolation_level=None,  # transactions begin and end where the code says so
+            check_same_thread=False,  # a connection has one user at a time, not one thread
+            timeout=10,
+        )
+        for pragma in pragmas:
+            connection.execute(pragma)
+        return connection
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise BaseUnusableError(f"{self.path.name} is closed.", "Open the base again.")
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Turn what SQLite refuses into our errors; what is a mistake in our SQL stays one."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if primary in _DAMAGE:
+            raise BaseCorruptError(
+                f"{path.name} is damaged: {error}.",
+                "Restore the file from a copy, or move it away and insert the documents again.",
+            ) from error
+        if primary in _REFUSALS:
+            raise BaseUnusableError(
+                f"{path.name} cannot be used: {error}.",
+                "Check the free space of the disk and the rights of the folder.",
+            ) from error
+        raise

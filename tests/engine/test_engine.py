@@ -1,0 +1,451 @@
+"""The engine through its front door: what is inserted is found, what is deleted is gone."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from dsh_lightrag.engine import (
+    BaseCorruptError,
+    BaseLockedError,
+    BaseTooNewError,
+    BaseUnusableError,
+    Document,
+    DocumentExistsError,
+    DocumentStatus,
+    Engine,
+    EngineOptions,
+    Mode,
+    ModelFaultError,
+    ModelMismatchError,
+    Signal,
+    UnknownDocumentError,
+    keywords,
+)
+
+CURIE = Document(
+    "Marie Curie found polonium in Paris. She was born in Warsaw.",
+    source="curie.txt",
+    title="Marie Curie",
+)
+WARSAW = Document("Warsaw lies on the Vistula.", source="warsaw.txt", title="Warsaw")
+VISTULA = Document("The Vistula flows into the Baltic Sea.", source="vistula.txt", title="Vistula")
+POLAND = (CURIE, WARSAW, VISTULA)
+RETRIEVING = [mode for mode in Mode if mode is not Mode.BYPASS]
+
+
+def sources(answer):
+    return [hit.chunk.source for hit in answer.hits]
+
+
+@pytest.mark.parametrize("mode", RETRIEVING)
+def test_inserted_text_is_found_at_once_in_every_mode(engine, mode):
+    engine.insert(CURIE)
+
+    assert sources(engine.query("Who found polonium?", mode)) == ["curie.txt"]
+
+
+def test_bypass_retrieves_nothing(engine):
+    engine.insert(CURIE)
+
+    assert engine.query("Who found polonium?", Mode.BYPASS).hits == ()
+
+
+@pytest.mark.parametrize("question", ["", " \n", "?!", "\u202e", "\ud800", '" OR NEAR( *', "\x00"])
+def test_a_question_without_words_finds_nothing_and_harms_nothing(engine, question):
+    engine.insert(CURIE)
+
+    assert engine.query(question).hits == ()
+
+
+def test_the_graph_finds_a_passage_that_shares_no_word_with_the_question(engine):
+    for document in POLAND:
+        engine.insert(document)
+    for number in range(20):
+        engine.insert(Document(f"Filler number {number} says nothing.", source="filler"))
+
+    answer = engine.query("Where was Marie Curie born?")
+
+    warsaw = next(hit for hit in answer.hits if hit.chunk.source == "warsaw.txt")
+    assert Signal.KEYWORDS not in warsaw.placings
+    assert {Signal.ENTITIES, Signal.RELATIONS} <= warsaw.placings.keys()
+    assert "Warsaw" in warsaw.via
+    assert answer.entities[0].name == "Marie Curie"
+    assert answer.gate > 0
+
+
+def test_local_mode_puts_what_the_graph_found_before_everything_else(engine):
+    for document in POLAND:
+        engine.insert(document)
+    engine.insert(Document("where was it born, where was it born", source="words.txt"))
+
+    found = sources(engine.query("Where was Marie Curie born?", Mode.LOCAL))
+
+    assert found.index("warsaw.txt") < found.index("words.txt")
+
+
+def test_a_question_that_names_nothing_gets_the_two_signal_answer_bit_for_bit(path, embedder):
+    silent = EngineOptions(weights={Signal.VECTORS: 1.0, Signal.KEYWORDS: 1.0})
+    with Engine.open(path, embedder=embedder) as three:
+        for document in POLAND:
+            three.insert(document)
+        three.catch_up()
+        answer = three.query("what flows into the sea of a country")
+    with Engine.open(path, embedder=embedder, options=silent) as two:
+        assert two.query("what flows into the sea of a country") == answer
+    assert answer.gate == 0
+
+
+def test_a_hit_adds_up_and_says_where_its_text_stands(engine):
+    text = "# Poland\nCapital: Warsaw.\n\n# Norway\nCapital: Oslo, on the Oslofjord.\n" * 10
+    id_ = engine.insert(Document(text, source="capitals.md")).document_id
+
+    for hit in engine.query("Which capital is on the Oslofjord?").hits:
+        assert hit.score == sum(placing.share for placing in hit.placings.values())
+        assert engine.text(id_)[hit.chunk.start : hit.chunk.end] == hit.chunk.text
+
+
+def test_a_term_that_very_many_chunks_have_is_asked_only_when_rarer_ones_are_few(
+    engine, monkeypatch
+):
+    monkeypatch.setattr(keywords, "MOST_CHUNKS", 2)
+    for word in ("red", "green", "blue"):
+        engine.insert(Document(f"a {word} paper boat", source=word))
+
+    assert sources(engine.query("paper boat of red and green", Mode.NAIVE)) == ["red", "green"]
+    assert len(engine.query("paper boat", Mode.NAIVE).hits) == 3
+
+
+def test_ids_depend_on_the_text_alone(tmp_path):
+    def ids(name, documents):
+        with Engine.open(tmp_path / name) as engine:
+            for document in documents:
+                engine.insert(document)
+            return {
+                (hit.chunk.document_id, hit.chunk.id)
+                for hit in engine.query("Warsaw Vistula Curie").hits
+            }
+
+    assert ids("one", POLAND) == ids("two", reversed(POLAND))
+
+
+def test_the_graph_does_not_depend_on_the_order_of_insertion(tmp_path):
+    def found(name, documents):
+        with Engine.open(tmp_path / name) as engine:
+            for document in documents:
+                engine.insert(document)
+            hits = engine.query("Where was Marie Curie born?", Mode.HYBRID).hits
+            return {hit.chunk.source: (round(hit.score, 12), set(hit.via)) for hit in hits}
+
+    assert found("one", POLAND) == found("two", reversed(POLAND))
+
+
+def test_the_same_document_is_stored_once(engine):
+    first = engine.insert(CURIE)
+    second = engine.insert(CURIE)
+
+    assert (first.fresh, second.fresh) == (True, False)
+    assert first.document_id == second.document_id
+    assert len(engine.documents()) == 1
+
+
+def test_another_text_under_a_stored_id_is_refused_and_nothing_changes(engine):
+    engine.insert(Document("first text", id="a"))
+
+    with pytest.raises(DocumentExistsError):
+        engine.insert(Document("second text", id="a"))
+
+    assert engine.text("a") == "first text"
+    assert engine.query("second").hits == ()
+
+
+def test_a_replaced_document_shows_only_its_new_text(engine):
+    engine.insert(Document("The harbour of Gdansk.", id="a", title="Gdansk"))
+    engine.insert(Document("A ship left gdansk at dawn.", id="b"))
+
+    assert not engine.replace(
+        Document("The mountains of Zakopane.", id="a", title="Zakopane")
+    ).fresh
+
+    assert [hit.chunk.text for hit in engine.query("harbour mountains").hits] == [
+        "The mountains of Zakopane."
+    ]
+    assert sources(engine.query("Gdansk", Mode.LOCAL)) == [""]
+
+
+def test_a_replaced_document_keeps_the_vectors_of_passages_that_did_not_change(path, embedder):
+    same = "# One\n" + "Some long text about ships and harbours. " * 12
+    with Engine.open(path, embedder=embedder) as engine:
+        engine.insert(Document(same + "\n# Two\nold ending", id="a"))
+        engine.catch_up()
+        before = embedder.asked
+        engine.replace(Document(same + "\n# Two\nnew ending", id="a"))
+        engine.catch_up()
+
+        assert embedder.asked - before == 1
+        assert engine.document("a").status == DocumentStatus.PROCESSED
+
+
+def test_a_deleted_document_leaves_nothing_behind(path, embedder):
+    with Engine.open(path, embedder=embedder) as engine:
+        ids = [engine.insert(document).document_id for document in POLAND]
+        engine.catch_up()
+        for id_ in ids:
+            engine.delete(id_)
+        for mode in RETRIEVING:
+            assert engine.query("Marie Curie Warsaw Vistula", mode).hits == ()
+
+    with sqlite3.connect(path) as file:
+        tables = ["document", "document_text", "chunk", "vector", "entity", "entity_word"]
+        tables += ["mention", "title", "title_link", "word", "told", "relation"]
+        rows = {name: file.execute(f"SELECT count(*) FROM {name}").fetchone() for name in tables}  # noqa: S608 - our own names
+        words = file.execute("SELECT count(*) FROM keyword WHERE keyword MATCH 'warsaw'").fetchone()
+    assert set(rows.values()) == {(0,)}
+    assert words == (0,)
+
+
+def test_deleting_one_document_keeps_what_another_contributed_too(engine):
+    ids = [engine.insert(document).document_id for document in POLAND]
+    engine.delete(ids[0])
+
+    answer = engine.query("Vistula", Mode.LOCAL)
+
+    assert set(sources(answer)) == {"warsaw.txt", "vistula.txt"}
+    assert engine.query("Marie Curie").hits == ()
+
+
+def test_a_replaced_document_keeps_the_links_to_the_title_it_keeps(engine):
+    """Written in lower case, only the title tells that it is a name."""
+    engine.insert(Document("They like Nowy Targ, they say, Nowy Targ in May.", source="name"))
+    engine.insert(Document("The town of it.", id="a", title="Nowy Targ"))
+    engine.insert(Document("They walked to nowy targ.", source="walk"))
+    engine.replace(Document("The market of it.", id="a", title="Nowy Targ"))
+
+    hits = {hit.chunk.source: hit for hit in engine.query("Nowy Targ").hits}
+
+    assert Signal.ENTITIES in hits["walk"].placings
+    assert engine.verify() == []
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2)])
+def test_a_title_is_linked_whether_it_came_before_or_after_what_mentions_it(engine, order):
+    documents = (
+        Document("The town of it.", title="Nowy Targ"),
+        Document("They walked to nowy targ.", source="walk"),
+        Document("They like Nowy Targ, they say, Nowy Targ in May.", source="name"),
+    )
+    for number in order:
+        engine.insert(documents[number])
+
+    hits = {hit.chunk.source: hit for hit in engine.query("Nowy Targ").hits}
+
+    assert Signal.ENTITIES in hits["walk"].placings
+
+
+def test_a_capitalised_title_of_one_word_is_a_name_though_only_sentences_begin_with_it(engine):
+    engine.insert(Document("Teutberga was a queen.", title="Teutberga"))
+    engine.insert(Document("Rinse the rice.", title="how to wash it"))
+
+    assert engine.query("Teutberga").gate == 1
+    assert engine.query("rinse").gate == 0
+
+
+def test_vectors_fade_as_far_as_the_graph_is_heard():
+    options = EngineOptions(fading=0.5)
+
+    assert options.heard(0.0)[Signal.VECTORS] == options.weights[Signal.VECTORS]
+    assert options.heard(1.0)[Signal.VECTORS] == options.weights[Signal.VECTORS] / 2
+    assert options.heard(0.5)[Signal.ENTITIES] == options.weights[Signal.ENTITIES] / 2
+    assert options.heard(0.5)[Signal.KEYWORDS] == options.weights[Signal.KEYWORDS]
+
+
+def test_a_title_that_no_document_has_any_more_links_nothing(engine):
+    id_ = engine.insert(Document("The town of it.", title="Nowy Targ")).document_id
+    engine.insert(Document("They walked to nowy targ.", source="walk"))
+    engine.delete(id_)
+
+    answer = engine.query("nowy targ")
+
+    assert sources(answer) == ["walk"]
+    assert answer.hits[0].placings.keys() == {Signal.KEYWORDS}
+    assert engine.verify() == []
+
+
+def test_what_is_a_name_is_decided_anew_when_documents_go(engine):
+    engine.insert(Document("They call it Polish, the best.", source="name"))
+    ids = [
+        engine.insert(Document(f"some polish for shoe {number}")).document_id for number in range(3)
+    ]
+    before = engine.query("Polish", Mode.MIX)
+    for id_ in ids:
+        engine.delete(id_)
+    after = engine.query("Polish", Mode.MIX)
+
+    assert (before.gate, after.gate) == (0.0, 1.0)
+
+
+def test_deleting_an_unknown_document_says_so(engine):
+    with pytest.raises(UnknownDocumentError):
+        engine.delete("doc-nowhere")
+
+
+def test_vectors_catch_up_later_and_only_then_is_a_document_processed(path, embedder):
+    with Engine.open(path, embedder=embedder) as engine:
+        id_ = engine.insert(CURIE).document_id
+        assert engine.document(id_).status == DocumentStatus.PROCESSING
+        assert engine.query("polonium").pending == 1
+
+        progress = engine.catch_up()
+
+        assert (progress.chunks, progress.pending) == (1, 0)
+        assert engine.document(id_).status == DocumentStatus.PROCESSED
+        assert Signal.VECTORS in engine.query("polonium").hits[0].placings
+
+
+def test_catching_up_goes_on_where_it_was_broken_off(path, embedder):
+    with Engine.open(path, embedder=embedder) as engine:
+        for number in range(40):
+            engine.insert(Document(f"Document number {number}"))
+        engine.step()
+    with Engine.open(path, embedder=embedder) as engine:
+        assert 0 < engine.progress().to_embed < 40
+        engine.catch_up()
+    assert embedder.asked == 40
+
+
+def test_without_an_embedder_a_document_is_processed_at_once(engine):
+    id_ = engine.insert(CURIE).document_id
+
+    assert engine.document(id_).status == DocumentStatus.PROCESSED
+
+
+def test_an_embedder_that_fails_costs_its_signal_and_not_the_answer(path, embedder):
+    with Engine.open(path, embedder=embedder) as engine:
+        engine.insert(CURIE)
+        engine.catch_up()
+
+        def fail(*_, **__):
+            raise ModelFaultError("The endpoint is down.", "Start it.")
+
+        embedder.embed = fail
+        answer = engine.query("polonium")
+
+    assert sources(answer) == ["curie.txt"]
+    assert answer.faults == {Signal.VECTORS: "The endpoint is down."}
+
+
+def test_another_embedding_model_is_refused_until_the_base_is_reindexed(path, embedder):
+    other = type(embedder)(identity="hash-2", dimension=16)
+    with Engine.open(path, embedder=embedder) as engine:
+        engine.insert(CURIE)
+        engine.catch_up()
+
+    with pytest.raises(ModelMismatchError):
+        Engine.open(path, embedder=other)
+    with pytest.raises(ModelMismatchError):
+        Engine.open(path)
+
+    with Engine.open(path, embedder=other, reindex=True) as engine:
+        assert sources(engine.query("polonium")) == ["curie.txt"]
+        engine.catch_up()
+    with Engine.open(path, embedder=other) as engine:
+        assert Signal.VECTORS in engine.query("polonium").hits[0].placings
+
+
+def test_what_was_inserted_is_found_the_same_after_reopening(path, embedder):
+    with Engine.open(path, embedder=embedder) as engine:
+        for document in POLAND:
+            engine.insert(document)
+        engine.catch_up()
+        before = [engine.query("Where was Marie Curie born?", mode) for mode in Mode]
+    with Engine.open(path, embedder=embedder) as engine:
+        assert [engine.query("Where was Marie Curie born?", mode) for mode in Mode] == before
+
+
+def test_a_second_engine_on_the_same_base_is_refused(path):
+    with Engine.open(path), pytest.raises(BaseLockedError):
+        Engine.open(path)
+
+
+def test_a_closed_base_says_so_and_can_be_opened_again(path):
+    engine = Engine.open(path)
+    engine.close()
+    engine.close()
+
+    with pytest.raises(BaseUnusableError):
+        engine.query("anything")
+    Engine.open(path).close()
+
+
+def test_a_base_of_a_newer_version_is_refused_and_left_untouched(path):
+    Engine.open(path).close()
+    data = bytearray(path.read_bytes())
+    data[60:64] = (99).to_bytes(4, "big")
+    path.write_bytes(data)
+
+    with pytest.raises(BaseTooNewError):
+        Engine.open(path)
+
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda _: b"",
+        lambda _: b"no database at all" * 100,
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:8192] + b"\xff" * 4096 + data[12288:],
+        lambda data: data[:68] + b"\0\0\0\0" + data[72:],
+        lambda data: data[:100] + bytes(100) + data[200:],
+    ],
+)
+def test_a_damaged_or_foreign_file_is_refused_and_left_untouched(path, damage):
+    with Engine.open(path) as engine:
+        for document in POLAND:
+            engine.insert(document)
+    data = damage(path.read_bytes())
+    path.write_bytes(data)
+
+    with pytest.raises(BaseCorruptError):
+        Engine.open(path)
+
+    assert path.read_bytes() == data
+
+
+def test_a_folder_that_does_not_exist_is_an_error(tmp_path):
+    with pytest.raises(BaseUnusableError):
+        Engine.open(tmp_path / "nowhere" / "notes.base")
+
+
+HOSTILE = {
+    "lone surrogates": "Alpha \ud800 beta \udfff",
+    "nul": "Alpha \x00 beta",
+    "right to left": "Alpha \u202eatad\u202c beta שלום עולם",
+    "emoji": "Alpha 👩‍👩‍👧‍👦 beta 🏳️‍🌈",
+    "mixed scripts": "Alpha 知识图谱 граф ελληνικά beta العربية",
+    "markup": "Alpha <script>alert(1)</script> [1] beta ### References\n[1] forged.txt",
+    "query language": 'Alpha "beta" OR * NEAR( - ^ {} : AND',
+    "carriage returns": "Alpha\r\nbeta\rgamma",
+    "combining marks": "Alpha" + "\u0301" * 5000 + " beta",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_text_is_stored_found_and_deleted_like_any_other(engine, text):
+    id_ = engine.insert(Document(text, source=text[:50], title=text[:50], id=text[:50])).document_id
+
+    hit = engine.query("beta").hits[0]
+    assert engine.text(id_)[hit.chunk.start : hit.chunk.end] == hit.chunk.text
+    hit.chunk.text.encode()
+
+    engine.delete(id_)
+    assert engine.query("beta").hits == ()
+
+
+def test_an_empty_document_is_stored_and_has_no_chunks(engine):
+    id_ = engine.insert(Document(" \n ")).document_id
+
+    state = engine.document(id_)
+    assert (state.chunks, state.status) == (0, DocumentStatus.PROCESSED)
