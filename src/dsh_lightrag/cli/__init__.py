@@ -8,6 +8,7 @@ views       how people see a result
 attest      whether a profile and a preset offer what they promise
 harness     dsh-patch, dsh-bundle: what the DeepSeek Harness is given to mount the tools
 doctor      what is wrong with a deployment, check by check (checks, network, compatibility)
+mcp         the command `mcp` for those who come by Typer
 demo        a real LightRAG server with stub models, and the read tools against it
 calls       one tool call, and the envelope that programs read
 terminal    answers on stdout, everything else on stderr

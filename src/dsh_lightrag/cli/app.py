@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dsh_lightrag.cli import attest, demo, doctor, harness, machine, people, prompts
+from dsh_lightrag.cli.mcp import AS_GIVEN, mcp
 from dsh_lightrag.cli.options import with_key_by_name, with_settings
 from dsh_lightrag.cli.terminal import complain, for_people, prepare_streams, write_line
 from dsh_lightrag.errors import (
@@ -148,3 +149,4 @@ app.add_typer(pipeline, name="pipeline")
 for group, functions in ((app, COMMANDS), (pipeline, PIPELINE_COMMANDS)):
     for function in functions:
         group.command()(ended(function))
+app.command(context_settings=AS_GIVEN)(ended(mcp))

@@ -18,6 +18,8 @@ from dsh_lightrag import LightRagSettings, toolbox
 from dsh_lightrag.faces.mcp.offer import Offer
 from dsh_lightrag.faces.mcp.server import build
 
+COMMAND = (sys.executable, "-m", "dsh_lightrag", "mcp")
+
 
 @pytest.fixture(scope="session")
 def anyio_backend():
@@ -81,13 +83,13 @@ async def start(environment):
     """Start `dsh-lightrag mcp` with arguments and variables; ends what it started."""
     children = []
 
-    async def run(*arguments, command=(sys.executable, "-m", "dsh_lightrag", "mcp"), **variables):
+    async def run(*arguments, command=COMMAND, stderr=asyncio.subprocess.PIPE, **variables):
         child = await asyncio.create_subprocess_exec(
             *command,
             *arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+            stderr=stderr,
             env={**environment, **variables},
             limit=2**22,
         )

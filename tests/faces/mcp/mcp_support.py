@@ -131,7 +131,7 @@ class Process:
         self.child.stdin.close()
         with anyio.fail_after(BOUND_S):
             out, err = await self.child.communicate()
-        return self.child.returncode, out.decode(), err.decode()
+        return self.child.returncode, out.decode(), (err or b"").decode()
 
 
 @dataclass

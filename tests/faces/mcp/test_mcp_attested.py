@@ -68,6 +68,16 @@ async def test_a_key_may_be_named_beside_a_profile(start, files, knowledge):
     assert set(knowledge.keys) == {"key-of-mine"}
 
 
+@pytest.mark.parametrize("key", ["k\u00e9y-CANARY", "key-CANARY\nx", " "])
+async def test_a_key_that_cannot_be_sent_is_refused_beside_a_profile_too(start, files, key):
+    process = await start(*files(NAMES[2]), "--api-key-env", "MINE", MINE=key)
+    status, out, err = await process.end()
+    assert (status, out) == (2, "")
+    assert "key" in err.lower()
+    assert "Traceback" not in err
+    assert "CANARY" not in err
+
+
 async def test_a_refused_attestation_serves_nothing_and_says_why(start, files):
     only_reads = "- name: dsh-lightrag\n"
     process = await start(*files(NAMES[4], profile=only_reads))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
+import sys
 
 import anyio
 import httpx2
@@ -115,7 +117,13 @@ def test_the_key_is_read_from_the_variable_that_is_named(monkeypatch):
         (["--api-key-env", "NOT_SET"], "NOT_SET"),
         (["--transport", "http", "--token-env", "NOT_SET"], "NOT_SET"),
         (["--transport", "http", "--host", "::"], "bearer token"),
-        (["--transport", "http", "--host", "192.0.2.1", "--token-env", "MY_TOKEN"], "--port"),
+        (["--transport", "http", "--host", "192.0.2.1", "--token-env", "MY_TOKEN"], "--host"),
+        (["--transport", "http", "--host", "\udcff", "--token-env", "MY_TOKEN"], "--host"),
+        (["--transport", "http", "--host", "a..b", "--token-env", "MY_TOKEN"], "--host"),
+        (["--transport", "http", "--host", f"{'a' * 70}.b", "--token-env", "MY_TOKEN"], "--host"),
+        (["--transport", "http", "--port", "70000"], "--port: must be a whole number from 0"),
+        (["--transport", "http", "--port", "-1"], "--port: must be a whole number from 0"),
+        (["--transport", "http", "--port", "ten"], "--port: must be a whole number from 0"),
         (["--port", "9000"], "--transport http"),
         (["--token-env", "MY_TOKEN"], "--transport http"),
         (["--json-response"], "--transport http"),
@@ -181,4 +189,24 @@ async def test_a_port_that_is_taken_is_said(start):
         process = await start("--transport", "http", "--port", str(taken.getsockname()[1]))
         status, _, err = await process.end()
     assert status == 2
-    assert "Address already in use" in err
+    assert "--port: cannot be listened on: Address already in use" in err
+
+
+BY_TYPER = [sys.executable, "-c", "from dsh_lightrag.cli import run; run()"]
+
+
+async def test_the_list_of_commands_has_it_and_leads_to_it_too(start):
+    process = await start("--help", command=BY_TYPER)
+    status, out, _ = await process.end()
+    assert status == 0
+    assert re.search(r"^ +mcp +Serve the tools", out, re.MULTILINE)
+    process = await start("mcp", "--help", command=BY_TYPER)
+    status, out, _ = await process.end()
+    assert status == 0
+    assert "--token-env" in out
+    process = await start("mcp", "--enable", "evidence", command=BY_TYPER)
+    assert await listed(process) == NAMES[:4]
+    process = await start("mcp", "--port", "9000", command=BY_TYPER)
+    status, _, err = await process.end()
+    assert status == 2
+    assert "--transport http" in err

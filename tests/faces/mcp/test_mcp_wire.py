@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from dsh_lightrag.faces.mcp.stdio import CHUNK_BYTES, lines_of
+from dsh_lightrag.faces.mcp.stdio import CHUNK_BYTES, MAX_LINE_BYTES, lines_of
+from dsh_lightrag.faces.mcp.wire import WireError, write_all
 
 
 def lines(*writes):
@@ -44,3 +45,24 @@ def lines(*writes):
 )
 def test_lines_are_whole(writes, expected):
     assert lines(*writes) == expected
+
+
+def test_a_line_of_the_most_bytes_is_whole_and_a_longer_one_is_refused():
+    longest = "x" * MAX_LINE_BYTES
+    assert lines(longest.encode() + b"\ny\n") == [longest, "y"]
+    with pytest.raises(WireError, match="longer than"), open("/dev/zero", "rb") as endless:  # noqa: PTH123 - a device
+        list(lines_of(endless.fileno()))
+
+
+def test_what_cannot_be_read_or_written_is_said():
+    reading, writing = os.pipe()
+    try:
+        with pytest.raises(WireError, match="stdin cannot be read"):
+            list(lines_of(writing))
+        with pytest.raises(WireError, match="stdout cannot be written"):
+            write_all(reading, b"x")
+        os.close(reading)
+        with pytest.raises(BrokenPipeError):
+            write_all(writing, b"x")
+    finally:
+        os.close(writing)

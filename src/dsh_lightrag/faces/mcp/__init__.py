@@ -1,6 +1,6 @@
 """The catalog over the Model Context Protocol: `dsh-lightrag mcp`.
 
-wire          keeps stdout for the protocol, before anything else is imported
+wire          keeps stdin and stdout for the protocol, before anything else is imported
 command       reads the command line and runs one transport
 offer         what is served: settings, and the names that an attestation admits
 server        tools and outcomes in the protocol's words

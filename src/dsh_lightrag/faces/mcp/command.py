@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from dsh_lightrag.errors import PLUGIN_NAME, ConfigurationError, MissingExtraError, needs_extra
 from dsh_lightrag.faces.mcp.offer import Offer
+from dsh_lightrag.faces.mcp.wire import WireError, write_all
 from dsh_lightrag.flags import (
     API_KEY_ENV,
     ENABLED,
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 
 STDIO, HTTP = "stdio", "http"
 HOST, PORT = "127.0.0.1", 9622
+MAX_PORT = 65535
+# How the command ends: a call that was not made, a wire that failed, and what a shell says of a
+# process that SIGPIPE ended.
+USAGE, FAILED, CLOSED_PIPE = 2, 1, 141
 METAVARS = {int: "N", str: "TEXT", Path: "FILE"}
 # Flags that would mean nothing over stdio; given there, they are a mistake worth telling.
 HTTP_ONLY = ("host", "port", "allowed_host", "allowed_origin", "token_env", "json_response")
@@ -60,7 +65,9 @@ def parser() -> argparse.ArgumentParser:
 def _add_transport(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--transport", choices=(STDIO, HTTP), default=STDIO, help="default: stdio")
     group.add_argument("--host", help=f"address to listen on; default: {HOST}")
-    group.add_argument("--port", type=int, help=f"port to listen on; default: {PORT}")
+    group.add_argument(
+        "--port", type=_port, metavar="N", help=f"port to listen on; default: {PORT}"
+    )
     group.add_argument(
         "--allowed-host",
         action="append",
@@ -86,6 +93,21 @@ def _add_transport(group: argparse._ArgumentGroup) -> None:
         help="answer with one JSON body instead of a stream: no progress is told, and a client "
         "that goes away does not end its call",
     )
+
+
+def _port(text: str) -> int:
+    """Return a port; 0 takes a free one.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= MAX_PORT:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to {MAX_PORT}")
+    return number
 
 
 def _add_attestation(group: argparse._ArgumentGroup) -> None:
@@ -138,18 +160,32 @@ def main(arguments: list[str], wire: Wire) -> int:
     """
     top = parser()
     given = top.parse_args(arguments)
-    if given.help:
-        with os.fdopen(wire.writing, "w", encoding="utf-8") as out:
-            out.write(top.format_help())
-        return 0
     try:
-        _run(given, wire)
+        if given.help:
+            _tell_help(top, wire)
+        else:
+            _run(given, wire)
     except (ConfigurationError, MissingExtraError) as error:
-        print(error, file=sys.stderr)  # noqa: T201 - this is what the command says of itself
-        return 2
-    except KeyboardInterrupt:
-        return 130
+        return _complain(str(error), USAGE)
+    except WireError as error:
+        return _complain(f"{PLUGIN_NAME} mcp: {error}", FAILED)
+    except BrokenPipeError:
+        return CLOSED_PIPE  # nobody is left to be told
     return 0
+
+
+def _complain(text: str, status: int) -> int:
+    with contextlib.suppress(OSError, ValueError):  # then the status alone must tell it
+        print(text, file=sys.stderr)  # noqa: T201 - this is what the command says of itself
+    return status
+
+
+def _tell_help(top: argparse.ArgumentParser, wire: Wire) -> None:
+    if wire.writing is None:
+        raise ConfigurationError(
+            "stdout", "is closed, so there is nowhere to put help.", "Open it."
+        )
+    write_all(wire.writing, top.format_help().encode())
 
 
 def _run(given: argparse.Namespace, wire: Wire) -> None:
@@ -166,12 +202,21 @@ def _run(given: argparse.Namespace, wire: Wire) -> None:
     if door is None:
         from dsh_lightrag.faces.mcp import stdio  # noqa: PLC0415 - one transport is loaded
 
-        # A signal ends the process at once: there is nothing to save, and unwinding the SDK's
-        # tasks from within ends in tracebacks now and then.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        asyncio.run(stdio.serve(server, wire))
+        asyncio.run(stdio.serve(server, *_both(wire)))
     else:
         _serve_http(given, offer, server, door)
+
+
+def _both(wire: Wire) -> tuple[int, int]:
+    """Return both descriptors, without which there is no client."""
+    if wire.reading is None or wire.writing is None:
+        name = "stdin" if wire.reading is None else "stdout"
+        raise ConfigurationError(
+            name,
+            "is closed, and the protocol is spoken there.",
+            "Open it, or use --transport http.",
+        )
+    return wire.reading, wire.writing
 
 
 def _door_of(given: argparse.Namespace) -> Door | None:

@@ -7,6 +7,7 @@ to point at this machine (DNS rebinding) carries its own name in both.
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import re
 from dataclasses import dataclass
 from hashlib import sha256
@@ -26,6 +27,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - recognised here, not bound
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?:[0-9]{1,5}|\*))?")
 _ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://{_HOST.pattern}")
+_NAME = re.compile(r"[A-Za-z0-9._-]{0,253}")
 _TOKEN = re.compile(r"[!-~]+")
 
 
@@ -41,7 +43,8 @@ class Door:
         tokens: bearer tokens, any of which admits; none is needed on loopback.
 
     Raises:
-        ConfigurationError: no token off loopback; a token, host or origin that cannot match.
+        ConfigurationError: a host that is none; no token off loopback; a token, host or origin
+            that cannot match.
     """
 
     host: str
@@ -51,6 +54,10 @@ class Door:
     tokens: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not _can_be_listened_on(self.host):
+            raise ConfigurationError(
+                "--host", "is neither a name nor an address.", "Write one, as 127.0.0.1 or ::1."
+            )
         if not self.tokens and not Origin("http", self.host, self.port).is_loopback:
             raise ConfigurationError(
                 "--host", "is not loopback, so a bearer token is required.", "Set --token-env NAME."
@@ -79,6 +86,16 @@ class Door:
         return TransportSecuritySettings(
             allowed_hosts=hosts, allowed_origins=[*origins, *self.origins]
         )
+
+
+def _can_be_listened_on(host: str) -> bool:
+    if _NAME.fullmatch(host):
+        return True
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _patterns(name: str) -> tuple[str, ...]:

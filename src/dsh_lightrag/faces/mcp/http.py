@@ -6,6 +6,7 @@ number, expire when idle, and answer only to the token that opened them.
 
 from __future__ import annotations
 
+import errno
 import socket
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ IDLE_S = 30 * 60.0
 MAX_SESSIONS = 1000
 # A stream that a client holds open would otherwise keep the process from ending.
 SHUTDOWN_S = 3
+# Another process listens there, or only root may.
+PORT_ERRORS = (errno.EADDRINUSE, errno.EACCES)
 
 
 def app_of(
@@ -64,10 +67,12 @@ async def serve(app: ASGIApp, door: Door, listening: Callable[[str], None]) -> N
     family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
     try:
         listener = socket.create_server((door.host, door.port), family=family)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
+    except (OSError, UnicodeError) as error:  # the latter for a name that can be no host's
+        reason = getattr(error, "strerror", None) or type(error).__name__
         raise ConfigurationError(
-            "--port", f"cannot be listened on: {reason}.", "Choose another --host or --port."
+            _flag_at_fault(error),
+            f"cannot be listened on: {reason}.",
+            "Choose another --host or --port.",
         ) from None
     with listener:
         host = f"[{door.host}]" if ":" in door.host else door.host
@@ -84,3 +89,10 @@ async def serve(app: ASGIApp, door: Door, listening: Callable[[str], None]) -> N
             timeout_graceful_shutdown=SHUTDOWN_S,
         )
         await uvicorn.Server(config).serve(sockets=[listener])
+
+
+def _flag_at_fault(error: OSError | UnicodeError) -> str:
+    """Return the flag to change; the numbers of a name that is not found are others' as well."""
+    if isinstance(error, socket.gaierror | UnicodeError) or error.errno not in PORT_ERRORS:
+        return "--host"
+    return "--port"
