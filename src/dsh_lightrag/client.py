@@ -6,17 +6,17 @@ This is the complete list of what an agent can reach.
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from dsh_lightrag import wire
 from dsh_lightrag.errors import HINTS, Code, LightRagError
 from dsh_lightrag.text import excerpt
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dsh_lightrag.budget import Budget
     from dsh_lightrag.transport import Transport
 
@@ -26,9 +26,16 @@ _BOM = b"\xef\xbb\xbf"
 # Lists and objects in one answer. What is ignored is still parsed, and two MiB of nothing but
 # brackets would take fifty times their size; a page of documents holds some hundreds.
 MAX_OPENINGS = 60_000
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+# Below this even the worst body stays far under the bound of memory: it need not be counted.
+HARMLESS_BYTES = 512 * 1024
+# As much of a body as tells whether its strings are few and long.
+SAMPLE_BYTES = 8192
+_BACKSLASH = ord("\\")
 # What a server says inside an HTTP 200 when it did not do what it was asked.
 REFUSALS: dict[str, Code] = {
+    "fail": Code.SERVER_ERROR,
+    "failure": Code.SERVER_ERROR,
+    "error": Code.SERVER_ERROR,
     "busy": Code.BUSY,
     "not_allowed": Code.BUSY,
     "scanning_skipped_pipeline_busy": Code.BUSY,
@@ -94,7 +101,7 @@ class LightRagClient:
     ) -> wire.Acceptance:
         reply = await self._ask(route, wire.Acceptance, request)
         if reply.status != route.begun:
-            code = REFUSALS.get(reply.status, Code.SERVER_ERROR)
+            code = REFUSALS.get(reply.status, Code.BAD_RESPONSE)
             raise self._refused(code, reply.status, reply.message)
         return reply
 
@@ -150,31 +157,62 @@ class LightRagClient:
         try:
             _refuse_non_finite(data)
             return shape.model_validate_json(data, context=self._transport.redact)
-        except ValueError as error:  # from_json raises it, and pydantic's is one
+        except ValueError as error:  # pydantic's is one
             raise LightRagError(
                 Code.BAD_RESPONSE, f"{route.path} answered 200, but {_fault(error)}.", status=200
             ) from None  # the chain would show what the server sent
 
 
+def _outside_strings(body: bytearray) -> Iterator[bytearray]:
+    """Yield what stands between the strings of a JSON text: its structure, numbers and words."""
+    begin = 0
+    while (opening := body.find(b'"', begin)) >= 0:
+        yield body[begin:opening]
+        closing = body.find(b'"', opening + 1)
+        while closing >= 0 and _is_escaped(body, closing):
+            closing = body.find(b'"', closing + 1)
+        if closing < 0:
+            return
+        begin = closing + 1
+    yield body[begin:]
+
+
+def _is_escaped(body: bytearray, quote: int) -> bool:
+    before = quote - 1
+    while body[before] == _BACKSLASH:
+        before -= 1
+    return (quote - before) % 2 == 0
+
+
 def _opens_too_many(data: bytearray) -> bool:
     """Count lists and objects; those quoted in strings only when they would tip the scale."""
 
-    def openings(body: bytes | bytearray) -> int:
-        return body.count(b"[") + body.count(b"{")
+    def openings(text: bytearray) -> int:
+        return text.count(b"[") + text.count(b"{")
 
-    if len(data) <= MAX_OPENINGS or (found := openings(data)) <= MAX_OPENINGS:
+    if len(data) <= HARMLESS_BYTES or openings(data) <= MAX_OPENINGS:
         return False
-    return found - sum(openings(match[0]) for match in _STRING.finditer(data)) > MAX_OPENINGS
+    return sum(map(openings, _outside_strings(data))) > MAX_OPENINGS
 
 
 def _refuse_non_finite(data: bytearray) -> None:
     """Refuse NaN and infinities anywhere: the model sees those of its own fields only.
 
-    Both ways are exact. A body of few, long strings is parsed faster than it is searched.
+    A body of few, long strings is walked faster than it is searched; both are exact.
+
+    Raises:
+        ValueError: the body is not JSON.
     """
-    few_strings = data.count(b'"') < len(data) // 64
-    if few_strings or b"NaN" in data or b"Infinity" in data:
-        from_json(data, allow_inf_nan=False)
+    sample = data[:SAMPLE_BYTES]
+    few_strings = sample.count(b'"') < len(sample) // 64
+    if not few_strings and not _names_no_number(data):
+        return
+    if any(map(_names_no_number, _outside_strings(data))):
+        raise ValueError("NaN or an infinity")
+
+
+def _names_no_number(text: bytearray) -> bool:
+    return b"NaN" in text or b"Infinity" in text
 
 
 def _fault(error: ValueError) -> str:

@@ -56,7 +56,7 @@ class _Stderr:
     debug = info = warning = error = critical = msg
 
 
-@functools.cache
+@functools.cache  # making it takes longer than ten records
 def get_logger() -> FilteringBoundLogger:
     """Return the plugin's logger."""
     # structlog loads Rich where Rich is installed.

@@ -118,11 +118,10 @@ def cut(text: str, max_bytes: int, marker: str = " […]") -> Cut:
 
     A cap too small for the marker drops the marker rather than break the cap.
     """
-    if 4 * len(text) <= max_bytes:
+    if len(text) <= max_bytes and (text.isascii() or len(text.encode()) <= max_bytes):
         return Cut(text, truncated=False)
-    data = text.encode()
-    if len(data) <= max_bytes:
-        return Cut(text, truncated=False)
+    # No more characters than bytes can be kept: what is far beyond the cap is never encoded.
+    data = text[:max_bytes].encode()
     tail = marker.encode()
     if len(tail) > max_bytes:
         tail = b""
@@ -165,13 +164,11 @@ class TextForm:
     narrower: str = "Ask for less to see all of it."
 
     def redacted(self, redact: Redactor) -> TextForm:
-        """Return the form without the secret; before any cut, which could leave half of it."""
-        return replace(
-            self,
-            summary=redact(self.summary),
-            data=redact(self.data),
-            advice=redact(self.advice),
-        )
+        """Return the form without the secret; before any cut, which could leave half of it.
+
+        The data is made of replies, which were redacted while they were parsed.
+        """
+        return replace(self, summary=redact(self.summary), advice=redact(self.advice))
 
 
 def fence_tag() -> str:

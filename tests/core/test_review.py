@@ -103,12 +103,21 @@ async def test_a_punycode_endpoint_is_the_origin_that_it_is(httpx_mock):
     assert outcome.structured["answer"]
 
 
-@pytest.mark.parametrize("status", ["error", "failure", "", "Success", "SUCCESS!", "partial"])
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ("error", Code.SERVER_ERROR),
+        ("failure", Code.SERVER_ERROR),
+        ("", Code.BAD_RESPONSE),
+        ("Success", Code.BAD_RESPONSE),
+        ("partial", Code.BAD_RESPONSE),
+    ],
+)
 @pytest.mark.parametrize("tool", ["insert", "scan", "delete"])
-async def test_a_write_that_did_not_begin_is_never_told_as_begun(tool, status):
+async def test_a_write_that_did_not_begin_is_never_told_as_begun(tool, status, code):
     with pytest.raises(LightRagError) as caught:
         await call_over(lambda _: reply({"status": status, "message": "no"}), tool)
-    assert caught.value.code is Code.SERVER_ERROR
+    assert caught.value.code is code
 
 
 async def test_an_authority_that_vanished_is_unreachable_not_a_bug(tmp_path):

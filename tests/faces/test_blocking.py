@@ -152,7 +152,7 @@ async def test_leaves_the_connections_of_other_loops_open(server, settings):
     assert server.connections == 2
 
 
-def test_threads_that_share_a_dispatcher_open_one_transport(settings, monkeypatch):
+def test_threads_that_share_a_dispatcher_use_one_transport(settings, monkeypatch):
     built = []
     together = threading.Barrier(2)
     original = dsh_lightrag.transport.Transport.__init__
@@ -171,7 +171,9 @@ def test_threads_that_share_a_dispatcher_open_one_transport(settings, monkeypatc
 
     with ThreadPoolExecutor(2) as pool:
         assert all(pool.map(ask, range(2)))
-    assert len(built) == 1
+    kept = vars(dispatcher)["_transport"]
+    assert kept in built
+    assert not any(vars(transport)["_pools"] for transport in built)  # no pool is left of another
 
 
 async def _ask_and_close(dispatcher):
