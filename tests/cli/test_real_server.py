@@ -85,7 +85,7 @@ def test_a_document_goes_in_and_comes_out_by_the_command(real, tmp_path):
     assert ran("insert", "--file", file, env=env)[0] == 1  # a conflict
     status, out, _ = ran("status", env=env)
     assert status == 0
-    assert b"the key is right" in out
+    assert b"lets this deployment in" in out
 
 
 def test_the_demo_runs_the_read_tools_and_says_what_is_a_stub():

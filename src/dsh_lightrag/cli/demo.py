@@ -125,7 +125,8 @@ def _show(outcome: Outcome, arguments: dict[str, Any]) -> None:
 
 def _stay(endpoint: str) -> None:
     """Wait for Ctrl-C, which is how this ends."""
-    show(Text(f"\nThe server stays until Ctrl-C: dsh-lightrag query … --endpoint {endpoint}"))
+    show(Text("\nThe server stays until Ctrl-C. To use it from another terminal:"))
+    show(Text(f"export LIGHTRAG_ENDPOINT={endpoint}"))
     with contextlib.suppress(KeyboardInterrupt):
         threading.Event().wait()
 

@@ -116,8 +116,8 @@ def show(result: InsertResult) -> TextForm:
             f"track id: {result.track_id or 'none'}\nserver: {result.status}: {result.message}"
         ),
         advice=(
-            "Call dsh_lightrag_documents until the row with this track id is processed or failed: "
-            "of two inserts of one name at the same time, one fails."
+            "Call dsh_lightrag_documents until the document's row is processed or failed; of two "
+            "inserts of one name at the same time, one fails."
         ),
     )
 

@@ -81,12 +81,12 @@ def _verdict(result: StatusResult) -> tuple[str, str]:
     total = total_of(result.status_counts)
     if total == 0:
         return (
-            "The server is up and the key is right, but nothing is ingested.",
+            "The server is up and lets this deployment in, but nothing is ingested.",
             "Queries have nothing to find until documents are inserted or scanned.",
         )
     failed = result.status_counts.get("failed", 0)
     return (
-        f"The server is up and the key is right; {total} document(s) in the base.",
+        f"The server is up and lets this deployment in; {total} document(s) in the base.",
         f"{failed} document(s) failed: dsh_lightrag_documents with status failed says why."
         if failed
         else "",

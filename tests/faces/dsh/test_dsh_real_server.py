@@ -65,5 +65,5 @@ def test_a_document_goes_in_and_is_asked_about(mode, home, patch, real):
     assert source in answer.text
     assert source in listing.text
     assert "1.5.7" in status.text
-    assert "the key is right" in status.text
+    assert "lets this deployment in" in status.text
     assert again.text.startswith("Error: dsh-lightrag (conflict): ")
