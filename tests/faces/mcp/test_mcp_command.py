@@ -117,10 +117,22 @@ def test_the_key_is_read_from_the_variable_that_is_named(monkeypatch):
         (["--api-key-env", "NOT_SET"], "NOT_SET"),
         (["--transport", "http", "--token-env", "NOT_SET"], "NOT_SET"),
         (["--transport", "http", "--host", "::"], "bearer token"),
-        (["--transport", "http", "--host", "192.0.2.1", "--token-env", "MY_TOKEN"], "--host"),
-        (["--transport", "http", "--host", "\udcff", "--token-env", "MY_TOKEN"], "--host"),
-        (["--transport", "http", "--host", "a..b", "--token-env", "MY_TOKEN"], "--host"),
-        (["--transport", "http", "--host", f"{'a' * 70}.b", "--token-env", "MY_TOKEN"], "--host"),
+        (
+            ["--transport", "http", "--host", "192.0.2.1", "--token-env", "MY_TOKEN"],
+            "dsh-lightrag: --host:",
+        ),
+        (
+            ["--transport", "http", "--host", "\udcff", "--token-env", "MY_TOKEN"],
+            "dsh-lightrag: --host:",
+        ),
+        (
+            ["--transport", "http", "--host", "a..b", "--token-env", "MY_TOKEN"],
+            "dsh-lightrag: --host:",
+        ),
+        (
+            ["--transport", "http", "--host", f"{'a' * 70}.b", "--token-env", "MY_TOKEN"],
+            "dsh-lightrag: --host:",
+        ),
         (["--transport", "http", "--port", "70000"], "--port: must be a whole number from 0"),
         (["--transport", "http", "--port", "-1"], "--port: must be a whole number from 0"),
         (["--transport", "http", "--port", "ten"], "--port: must be a whole number from 0"),
