@@ -22,7 +22,7 @@ from dsh_lightrag.client import LightRagClient
 from dsh_lightrag.errors import Code, LightRagError, UnknownToolError
 from dsh_lightrag.logs import recorded
 from dsh_lightrag.schemas import JsonSchema, arguments_schema, result_schema
-from dsh_lightrag.text import Redactor, TextForm, excerpt, fence_tag, nearest, present, utf8_size
+from dsh_lightrag.text import Redactor, TextForm, excerpt, fence_tag, nearest, present
 
 if TYPE_CHECKING:
     from dsh_lightrag.settings import LightRagSettings
@@ -368,7 +368,7 @@ def _fault(fault: Any, known: list[str]) -> str:
 
 def _sizes(result: Result, outcome: Outcome) -> dict[str, object]:
     """Return how much a result holds: the length of each list, and what was cut."""
-    sizes: dict[str, object] = {"text_bytes": utf8_size(outcome.text)}
+    sizes: dict[str, object] = {"text_chars": len(outcome.text)}
     for name, value in result:
         if isinstance(value, list):
             sizes[name] = len(value)

@@ -87,7 +87,7 @@ async def test_a_call_leaves_one_record_of_sizes_and_counts(tool, records):
     assert record["tool"] == PREFIX + tool
     assert record["outcome"] == "ok"
     assert record["duration_ms"] >= 0
-    assert record["text_bytes"] > 0
+    assert record["text_chars"] > 0
 
 
 @pytest.mark.parametrize("tool", CALLS)

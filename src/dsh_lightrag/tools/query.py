@@ -99,7 +99,7 @@ def show(result: QueryResult) -> TextForm:
     summary, advice = _verdict(result)
     return TextForm(
         summary=summary,
-        data="\n\n".join([result.answer, *(_listed(source) for source in result.references)]),
+        data=(result.answer, *(_listed(source) for source in result.references)),
         advice=advice,
         narrower="Ask a narrower question, lower topK, or call without withContent.",
     )

@@ -265,7 +265,7 @@ def show(result: QueryDataResult) -> TextForm:
         advice = "Some text was cut to this deployment's caps." if result.truncated else ""
     return TextForm(
         summary=summary,
-        data="\n\n".join(_paragraphs(result)) if found else "",
+        data=tuple(_paragraphs(result)) if found else "",
         advice=advice,
         narrower="Lower top_k or chunk_top_k, or set max_total_tokens.",
     )
