@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 REDACTED = "[redacted]"
 EXCERPT_CODE_POINTS = 400
+# What a cut text ends in; ASCII, since one wider character doubles the memory of a text.
+MARKER = " [...]"
 # As alike as `topk` and `top_k`, not as `trigger` and `driver`: a foreign name is no misspelling.
 _ALIKE = 0.75
 _LONGEST_NAME = 80
@@ -113,20 +115,20 @@ def utf8_size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def cut(text: str, max_bytes: int, marker: str = " […]") -> Cut:
+def cut(text: str, max_bytes: int, marker: str = MARKER) -> Cut:
     """Cut a cleaned text to at most `max_bytes` UTF-8 bytes; the marker lies inside the cap.
 
     A cap too small for the marker drops the marker rather than break the cap.
     """
     if len(text) <= max_bytes and (text.isascii() or len(text.encode()) <= max_bytes):
         return Cut(text, truncated=False)
-    # No more characters than bytes can be kept: what is far beyond the cap is never encoded.
-    data = text[:max_bytes].encode()
-    tail = marker.encode()
-    if len(tail) > max_bytes:
-        tail = b""
-    kept = data[: max(0, max_bytes - len(tail))].decode("utf-8", "ignore")
-    return Cut(kept + tail.decode(), truncated=True)
+    if utf8_size(marker) > max_bytes:
+        marker = ""
+    room = max(0, max_bytes - utf8_size(marker))
+    kept = text[:room]  # no more characters than bytes can be kept
+    if not kept.isascii():
+        kept = kept.encode()[:room].decode("utf-8", "ignore")
+    return Cut(kept + marker, truncated=True)
 
 
 class Allowance:
@@ -215,6 +217,6 @@ def present(form: TextForm, max_bytes: int, tag: str) -> str:
     whole = _beginning(form.data, room)
     data = whole.text
     if whole.truncated:
-        data = cut(f"{data} ", room - utf8_size(note) - 2).text
+        data = cut(data, room - utf8_size(note) - 2 - utf8_size(MARKER), "").text + MARKER
         advice = f"{advice}\n\n{note}" if advice else note
     return "\n\n".join(part for part in (summary, f"{opening}\n{data}\n</{tag}>", advice) if part)

@@ -299,7 +299,7 @@ async def test_truncated_is_true_exactly_when_something_was_dropped(answer, chun
 async def test_the_marker_of_a_cut_answer_lies_inside_its_cap():
     outcome = await answered({"response": "é" * 2000}, query={"maxAnswerBytes": 1024})
     answer = outcome.structured["answer"]
-    assert answer.endswith("[…]")
+    assert answer.endswith("[...]")
     assert 1020 <= len(answer.encode()) <= 1024
     assert outcome.structured["truncated"] is True
 
