@@ -1,7 +1,7 @@
 """What a tool call costs over a bare httpx request, and what importing the package costs.
 
-Both sides ask the same loopback server for the same answer with the same headers, turn by turn
-in one run, so that a drift of the machine meets both. The figure to read is the ratio.
+Both sides ask the same loopback server for the same answer with the same headers, in short blocks
+by turns in one run, so that a drift of the machine meets both. The figure to read is the ratio.
 
     python benchmarks/overhead.py [--calls 400] [--batches 20] [--imports 15]
 
@@ -33,6 +33,8 @@ Call = Callable[[], Awaitable[object]]
 QUESTION = "Who discovered polonium?"
 SIZES = {"1 KB": 1_000, "200 KB": 199_000}
 CONCURRENT = 100
+BLOCK = 10
+UNCOUNTED = 2
 OURS = "from dsh_lightrag import LightRagSettings, TOOLS"
 BARE = "import httpx, structlog, pydantic_settings\nfrom pydantic_settings import BaseSettings"
 
@@ -89,14 +91,19 @@ async def timed(call: Call) -> float:
 
 
 async def interleaved(ours: Call, bare: Call, rounds: int) -> tuple[list[float], list[float]]:
-    """Time both in turn, changing who goes first."""
-    for _ in range(max(3, rounds // 10)):
-        await ours()
-        await bare()
+    """Time both in turn, in short blocks, changing who goes first.
+
+    The first calls of a block are not counted: they pay for the pages of memory that the other
+    side's last ones gave back.
+    """
     times: tuple[list[float], list[float]] = ([], [])
-    for turn in range(rounds):
+    for turn in range(max(2, rounds // BLOCK)):
         for side in (0, 1) if turn % 2 else (1, 0):
-            times[side].append(await timed((ours, bare)[side]))
+            call = (ours, bare)[side]
+            for _ in range(UNCOUNTED):
+                await call()
+            for _ in range(BLOCK):
+                times[side].append(await timed(call))
     return times
 
 
