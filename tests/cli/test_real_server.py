@@ -109,9 +109,9 @@ def test_the_demo_runs_the_read_tools_and_says_what_is_a_stub():
 def test_a_kept_demo_answers_until_it_is_ended_and_leaves_nothing(tmp_path, number, status):
     with spawned("demo", "--keep", env={"TMPDIR": str(tmp_path)}) as process:
         for line in process.stdout:
-            if b"--endpoint" in line:
+            if line.startswith(b"export LIGHTRAG_ENDPOINT="):
                 break
-        endpoint = line.split()[-1].decode()
+        endpoint = line.decode().strip().partition("=")[2]
         assert ran("status", "--endpoint", endpoint)[0] == 0
         process.send_signal(number)
         _, err = process.communicate(timeout=DEMO_S)
