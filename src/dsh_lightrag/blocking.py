@@ -69,7 +69,7 @@ class BlockingToolbox:
             return future.result()
         except concurrent.futures.CancelledError:
             raise RuntimeError("The toolbox was closed while this call was running.") from None
-        except BaseException:
+        except BaseException:  # whatever ends the wait, an interrupt above all, ends the call
             future.cancel()
             raise
 

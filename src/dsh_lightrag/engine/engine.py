@@ -100,7 +100,7 @@ class Engine:
             with store.write() as connection:
                 rebuilding.bring_up_to_date(connection, meta, identity)
             return cls(store, embedder, chat, options)
-        except BaseException:
+        except BaseException:  # whatever keeps it from opening, the file is let go
             store.close()
             raise
 

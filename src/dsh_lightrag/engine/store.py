@@ -58,7 +58,7 @@ class Store:
             schema.refuse_untrusted(path)
             with _translated(path):
                 self._writer = self._connect(_WRITER_PRAGMAS)
-        except BaseException:
+        except BaseException:  # whatever keeps it from opening, the lock is let go
             self._lock.close()
             raise
         self._writing = threading.Lock()
@@ -88,7 +88,7 @@ class Store:
             try:
                 yield self._writer
                 self._writer.execute("COMMIT")
-            except BaseException:
+            except BaseException:  # an interrupt too must leave no half of a document
                 # A full disk may have rolled back already; then there is nothing to undo.
                 with suppress(sqlite3.OperationalError):
                     self._writer.execute("ROLLBACK")

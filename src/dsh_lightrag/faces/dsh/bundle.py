@@ -77,6 +77,6 @@ def _replace(path: Path, text: str) -> None:
             file.write(text)
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
-    except BaseException:
+    except BaseException:  # an interrupt too must leave no half of a file
         Path(temporary).unlink(missing_ok=True)
         raise
