@@ -192,21 +192,17 @@ def fence_opening(tag: str) -> str:
 
 def _beginning(data: str | tuple[str, ...], room: int) -> Cut:
     """Join paragraphs up to `room` bytes: what will be cut off is never copied."""
+    paragraphs = (data,) if isinstance(data, str) else data
     kept: list[str] = []
-    for paragraph in (data,) if isinstance(data, str) else data:
+    for paragraph in paragraphs:
         piece = cut(paragraph, room, "")
         kept.append(piece.text)
         room -= utf8_size(piece.text) + len("\n\n")
-        if piece.truncated or room < 0:
+        if piece.truncated:
+            return Cut("\n\n".join(kept), truncated=True)
+        if room < 0:
             break
-    text = "\n\n".join(kept)
-    return Cut(text, truncated=len(text) < _joined_length(data))
-
-
-def _joined_length(data: str | tuple[str, ...]) -> int:
-    if isinstance(data, str):
-        return len(data)
-    return sum(map(len, data)) + len("\n\n") * max(0, len(data) - 1)
+    return Cut("\n\n".join(kept), truncated=len(kept) < len(paragraphs))
 
 
 def present(form: TextForm, max_bytes: int, tag: str) -> str:
