@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
+
+from dsh_lightrag import __version__
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,3 +32,11 @@ def test_every_table_has_its_place():
 def test_the_overhead_table_quotes_a_run():
     quoted = README.partition("<!-- overhead -->")[2].partition("<!-- /overhead -->")[0]
     assert len(re.findall(r"\| \d\.\d\d \|", quoted)) == 4
+
+
+def test_the_changelog_and_the_compatibility_file_speak_of_this_version():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", changelog, re.MULTILINE)
+    assert newest[1] == __version__
+    told = json.loads((ROOT / "compatibility.json").read_text(encoding="utf-8"))
+    assert told["product"]["version"] == __version__
