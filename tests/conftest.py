@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
@@ -11,6 +12,12 @@ import pytest
 def anyio_backend():
     """The pool is bound to an asyncio loop."""
     return "asyncio"
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background job ignores interrupts and hands that on to every child; the tests send
+    # some on purpose.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
