@@ -49,10 +49,15 @@ ROOMS = {
     "harness": CORE | {"tools"},
     "demo": {"errors"},
     "engine": {"errors", "text"},
+    "convert": {"errors", "text"},
+    "server": ROW_ONE | {"engine", "convert"},
+    "gateway": CORE | {"faces", "convert"},
     "blocking": CORE | {"tools"},
     "faces": CORE | {"tools", "harness", "blocking"},
     "prompt": CORE - {"dispatch"},
-    "cli": CORE | {"tools", "plugin", "harness", "demo", "faces", "prompt", ""},
+    "cli": CORE
+    | {"tools", "plugin", "harness", "demo", "faces", "prompt", ""}
+    | {"engine", "convert", "server", "gateway"},
     "__main__": {"cli", "faces"},
     "": CORE | {"tools", "blocking"},  # the package itself, `__init__.py`
 }
