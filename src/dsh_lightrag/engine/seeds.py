@@ -41,7 +41,7 @@ def find(connection: sqlite3.Connection, question: str, view: View) -> Seeds:
     known = _known(connection, words, view)
     if not known:
         return Seeds()
-    chunks = len(view.numbers)
+    chunks = view.chunks
 
     def accepts(name: str) -> bool:
         if name not in known:
