@@ -34,6 +34,7 @@ _FIRST_CHUNKS = 20  # the chunks whose names make the second step of one hop
 # times faster and keeps a name that half the collection has from touching all of it.
 _STEPS = 12
 _LEAST = 1e-4  # a walker less likely than this at a place is not followed further
+_MANY = 4  # to pick one edge in so many takes as long as to go over all
 _TITLE_MENTIONS = 2  # an own title is as good as two more mentions,
 _TITLE_WEIGHT = 3  # and then weighs three times: a walker finds from a name to its own passage
 
@@ -60,7 +61,15 @@ class ByEntity:
 
     def of(self, wanted: Numbers) -> Numbers:
         """Return the edges of some entities."""
+        if not self.entities:
+            return self._edges
         return self._edges[ranges(self._starts, wanted[wanted < self.entities])]
+
+    def of_one(self, entity: int) -> Numbers:
+        """Return the edges of one entity."""
+        if entity >= self.entities:
+            return self._edges[:0]
+        return self._edges[self._starts[entity] : self._starts[entity + 1]]
 
 
 @dataclass(frozen=True)
@@ -143,7 +152,7 @@ class View:
 
     def chunks_of(self, entity: int) -> list[int]:
         """Return the numbers of the chunks that name an entity, in order."""
-        at = self._edges_of_entities(np.array([entity]))
+        at = np.concatenate([part.of_one(entity) for part in self.by_entity])
         numbers: list[int] = np.sort(self.placed.numbers[self.chunk[at[self._counts[at]]]]).tolist()
         return numbers
 
@@ -166,8 +175,7 @@ class View:
         start = self._start(seeds)
         if not start.any():
             return Ranking()
-        at = self._edges_of_entities(np.flatnonzero(start))
-        first = self._toward_chunks(at, start / _length(start))
+        first = self._toward_chunks(start / _length(start))
         found = np.flatnonzero(first)
         top = found[np.lexsort((self.placed.numbers[found], -first[found]))][:_FIRST_CHUNKS]
         at = ranges(self.starts, top)
@@ -176,8 +184,7 @@ class View:
         second[start > 0] = 0
         if second.any():
             second /= _length(second)
-        at = self._edges_of_entities(np.flatnonzero(second))
-        return self._ranking(first + self._toward_chunks(at, second), limit)
+        return self._ranking(first + self._toward_chunks(second), limit)
 
     def walk(self, seeds: Mapping[int, float], damping: float) -> Walk:
         """Follow the walker from the seeds until next to nothing of it is under way."""
@@ -186,18 +193,32 @@ class View:
         chunks, entities = np.zeros(len(self.placed)), np.zeros(self.entities)
         for _ in range(_STEPS // 2):
             entities += (1 - damping) * at_entity
-            at = self._edges_of_entities(np.flatnonzero(at_entity > _LEAST))
-            leaving = damping * at_entity / self._of_entity
-            flow = leaving[self.entity[at]] * self._counted[at]
-            at_chunk = _summed(self.chunk[at], flow, len(self.placed))
+            at_chunk = self._out_of_entities(np.where(at_entity > _LEAST, damping * at_entity, 0))
             chunks += (1 - damping) * at_chunk
-            at = ranges(self.starts, np.flatnonzero(at_chunk > _LEAST))
-            leaving = damping * at_chunk / self._of_chunk
-            flow = leaving[self.chunk[at]] * self._rare[at]
-            at_entity = _summed(self.entity[at], flow, self.entities)
-            if not len(at):
+            at_entity = self._out_of_chunks(np.where(at_chunk > _LEAST, damping * at_chunk, 0))
+            if not at_entity.any():
                 break
         return Walk(chunks, entities)
+
+    def _out_of_entities(self, walkers: Floats) -> Floats:
+        """Return how many walkers arrive at each chunk from the entities."""
+        leaving = walkers / self._of_entity
+        at = self._edges_of_entities(np.flatnonzero(walkers))
+        if at is None:
+            return _summed(self.chunk, leaving[self.entity] * self._counted, len(self.placed))
+        flow = leaving[self.entity[at]] * self._counted[at]
+        return _summed(self.chunk[at], flow, len(self.placed))
+
+    def _out_of_chunks(self, walkers: Floats) -> Floats:
+        """Return how many walkers arrive at each entity from the chunks."""
+        leaving = walkers / self._of_chunk
+        wanted = np.flatnonzero(walkers)
+        edges = int((self.starts[wanted + 1] - self.starts[wanted]).sum())
+        if edges * _MANY > len(self.entity):
+            return _summed(self.entity, leaving[self.chunk] * self._rare, self.entities)
+        at = ranges(self.starts, wanted)
+        flow = leaving[self.chunk[at]] * self._rare[at]
+        return _summed(self.entity[at], flow, self.entities)
 
     def ranked(self, walk: Walk, limit: int) -> Ranking:
         """Rank chunks by where a walk ends."""
@@ -210,10 +231,18 @@ class View:
                 start[entity] = weight
         return start
 
-    def _edges_of_entities(self, wanted: Numbers) -> Numbers:
+    def _edges_of_entities(self, wanted: Numbers) -> Numbers | None:
+        """Return the edges of some entities; None if they are so many that all are as quick."""
+        if int(self.mentions[wanted].sum()) * _MANY > len(self.entity):
+            return None
         return np.concatenate([part.of(wanted) for part in self.by_entity])
 
-    def _toward_chunks(self, at: Numbers, values: Floats) -> Floats:
+    def _toward_chunks(self, values: Floats) -> Floats:
+        """Return the product of each chunk's rare names with these values."""
+        at = self._edges_of_entities(np.flatnonzero(values))
+        if at is None:
+            flow = self._rare * values[self.entity]
+            return _summed(self.chunk, flow, len(self.placed)) / self._lengths
         flow = self._rare[at] * values[self.entity[at]]
         return _summed(self.chunk[at], flow, len(self.placed)) / self._lengths
 

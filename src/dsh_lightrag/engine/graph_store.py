@@ -44,14 +44,14 @@ class Graph:
     def of_arrays(cls, arrays: Arrays, common: Iterable[int]) -> Graph:
         """Return the graph that `arrays` were taken from."""
         graph = cls({}, common)
-        graph._begin(arrays["numbers"], arrays["starts"], arrays["edges"])
+        graph._begin(arrays["numbers"], arrays["starts"], arrays["edges"].view(edges.DTYPE))
         return graph
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all living edges in order, as `of_arrays` takes them."""
         with self._changing:
             numbers, starts, raw = self._in_order()
-        return {"numbers": numbers, "starts": starts, "edges": raw}
+        return {"numbers": numbers, "starts": starts, "edges": raw.view("<u8")}
 
     def update(self, packed: Mapping[int, bytes | None], common: Mapping[int, bool]) -> None:
         """Take over what a transaction changed."""

@@ -21,7 +21,7 @@ from dsh_lightrag.engine.vectors import Vectors
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
     from typing import Any
 
     from numpy.typing import NDArray
@@ -52,9 +52,9 @@ class Indexes:
             saved = sidecar.load(self._sidecar)
             touched = changes.touched_since(connection, saved.stamp) if saved else None
             if saved is not None and touched is not None:
-                self._take(saved, common, dimension)
+                postings = self._take(saved, common, dimension)
                 self._unsaved = len(touched)
-                self._update(_read_again(connection, touched))
+                self._update(_read_again(connection, touched, postings))
             else:
                 self.graph = Graph(dict(connection.execute(_EDGES).fetchall()), common)
                 self.vectors = _vectors(connection, dimension) if dimension else None
@@ -105,15 +105,16 @@ class Indexes:
             changes.forget(connection, stamp)
         return True
 
-    def _take(self, saved: Sidecar, common: Iterable[int], dimension: int | None) -> None:
+    def _take(self, saved: Sidecar, common: Iterable[int], dimension: int | None) -> Postings:
         """Hold what a file beside the base holds."""
         parts: dict[str, dict[str, NDArray[Any]]] = {"graph": {}, "words": {}, "vectors": {}}
         for name, array in saved.arrays.items():
             part, _, rest = name.partition(".")
             parts[part][rest] = array
         self.graph = Graph.of_arrays(parts["graph"], common)
-        self.keywords.postings = Postings(parts["words"])
+        self.keywords.postings = postings = Postings(parts["words"])
         self.vectors = Vectors.of_arrays(parts["vectors"]) if dimension else None
+        return postings
 
     def _make_postings(self) -> None:
         """Make the keyword index in memory while questions and writers go on."""
@@ -156,16 +157,25 @@ def _vectors(connection: sqlite3.Connection, dimension: int) -> Vectors:
     return loaded
 
 
-def _read_again(connection: sqlite3.Connection, touched: Iterable[int]) -> Change:
-    """Return what the base says about chunks now, None for those that are gone."""
+def _read_again(
+    connection: sqlite3.Connection, touched: Iterable[int], postings: Container[int]
+) -> Change:
+    """Return what the base says about chunks now, None for those that are gone.
+
+    A chunk's words never change: those that the postings have are not read.
+    """
     listed = (json.dumps(list(touched)),)
     change = Change(dict.fromkeys(touched), {}, dict.fromkeys(touched), dict.fromkeys(touched))
     for held, statement in ((change.edges, _EDGES_OF), (change.vectors, _VECTORS_OF)):
         held.update(connection.execute(statement, listed).fetchall())
+    there = [number for number, edges in change.edges.items() if edges is not None]
+    for number in there:
+        if number in postings:
+            del change.terms[number]
     for number, *body in connection.execute(
         "SELECT chunk.no, title, heading, text FROM chunk JOIN document "
         "ON document.no = chunk.document WHERE chunk.no IN (SELECT value FROM json_each(?))",
-        listed,
+        (json.dumps([number for number in there if number in change.terms]),),
     ):
         change.terms[number] = terms(keywords.body(*body))
     return change

@@ -38,7 +38,7 @@ class Growing(Generic[Kind]):
     def extend(self, values: NDArray[Kind]) -> None:
         """Append rows."""
         used = self._used + len(values)
-        if used > len(self._data):
+        if used > len(self._data) or not self._data.flags.writeable:
             room = (_FEWEST + used + used // 2, *self._data.shape[1:])
             data = np.empty(room, dtype=self._data.dtype)
             data[: self._used] = self._data[: self._used]

@@ -90,6 +90,9 @@ class Postings:
         self._updating = threading.Lock()
         self._publish()
 
+    def __contains__(self, chunk: object) -> bool:
+        return isinstance(chunk, int) and bool(self._snapshot.placed.of([chunk]))
+
     def update(self, change: Mapping[int, list[bytes] | None]) -> None:
         """Take the stemmed terms of chunks in, or chunks out where the value is None."""
         if not change:
@@ -161,15 +164,17 @@ class Postings:
         scores = np.zeros(len(snapshot.placed))
         alive = snapshot.placed.alive
         chunks = snapshot.placed.living
+        is_holed = chunks < len(alive)
         for term in terms:
             places, counts = self._of(term, snapshot)
-            having = int(np.count_nonzero(alive[places]))
+            having = int(np.count_nonzero(alive[places])) if is_holed else len(places)
             idf = math.log((chunks - having + 0.5) / (having + 0.5))
             times = counts.astype(np.float64)
             length = _B * snapshot.lengths[places] / snapshot.average
             share = (times * (_K1 + 1)) / (times + _K1 * (1 - _B + length))
             scores[places] += (idf if idf > 0 else _LEAST_IDF) * share
-        scores[~alive] = 0
+        if is_holed:
+            scores[~alive] = 0
         return scores
 
     def _of(self, term: bytes, snapshot: Snapshot) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -74,8 +74,10 @@ class Vectors:
         parts, placed = self._state
         # Not `@`: its pool of threads costs far more than one core needs for this, and 32
         # questions at once would fight over it.
-        scores = np.concatenate([np.vecdot(part, vector) for part in parts])
-        scores[~placed.alive] = -np.inf
+        products = [np.vecdot(part, vector) for part in parts if len(part)]
+        scores = products[0] if len(products) == 1 else np.concatenate([vector[:0], *products])
+        if placed.living < len(placed):
+            scores[~placed.alive] = -np.inf
         chosen = _highest(scores, limit, 2 * 10.0**-_DIGITS)  # what may tie once it is rounded
         return best(placed.numbers[chosen], np.round(scores[chosen], _DIGITS), limit)
 
