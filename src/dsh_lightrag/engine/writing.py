@@ -66,14 +66,14 @@ def insert(
     title = names.title_key(document.title)
     number = _insert_document(connection, prepared, title, now)
     chunks = _insert_chunks(connection, number, prepared)
-    keywords.add(
+    change = Change()
+    change.terms |= keywords.add(
         connection,
         (
             (chunk, keywords.body(document.title, piece.heading, text))
             for chunk, piece, text in zip(chunks, prepared.pieces, prepared.texts, strict=True)
         ),
     )
-    change = Change()
     naming = entities.Naming()
     for chunk, text, extraction in zip(chunks, prepared.texts, prepared.extractions, strict=True):
         naming.by_chunk[chunk] = {}  # a chunk that names nothing still counts as one
@@ -109,6 +109,7 @@ def delete(connection: sqlite3.Connection, document: str) -> Change | None:
     change = Change(
         edges=dict.fromkeys(chunk[0] for chunk in chunks),
         vectors=dict.fromkeys(chunk[0] for chunk in chunks),
+        terms=dict.fromkeys(chunk[0] for chunk in chunks),
     )
     lost: Counter[tuple[int, bool]] = Counter()
     for chunk, packed in entities.edges_of(connection, change.edges):
