@@ -25,8 +25,8 @@ class Gate:
     Below `floor` the graph is silent; from there its weight grows over `width` to its full.
     """
 
-    floor: float = 0.1
-    width: float = 0.4
+    floor: float = 0.15
+    width: float = 0.6
 
     def open(self, coverage: float) -> float:
         """Return 0..1 for a coverage of 0..1."""
