@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dsh_lightrag.engine.embedders import Embedder
     from dsh_lightrag.engine.graph import View, Walk
     from dsh_lightrag.engine.indexes import Indexes
+    from dsh_lightrag.engine.keywords import Keywords
     from dsh_lightrag.engine.links import Pair
     from dsh_lightrag.engine.options import EngineOptions
     from dsh_lightrag.engine.seeds import Seeds
@@ -48,6 +49,7 @@ class Question:
     text: str
     connection: sqlite3.Connection
     view: View
+    keywords: Keywords
     vector: NDArray[np.float32] | None
     options: EngineOptions
     numbers: dict[str, int] = field(default_factory=dict)  # of the names that hits show
@@ -65,7 +67,7 @@ class Question:
     @cached_property
     def links(self) -> list[Pair]:
         """The relations told by a chat model that it asks for, best first."""
-        found = keywords.search(self.connection, self.text, _READ_FOR_LINKS).chunks
+        found = self.keywords.search(self.connection, self.text, _READ_FOR_LINKS).chunks
         return links.asked_for(self.connection, self.text, self.seeds.shown, found)
 
 
@@ -124,7 +126,14 @@ class Retrieval:
             return Answer()
         vector, faults = self._vector(text)
         with self.store.read() as connection:
-            question = Question(text, connection, self.indexes.graph.view(), vector, self.options)
+            question = Question(
+                text,
+                connection,
+                self.indexes.graph.view(),
+                self.indexes.keywords,
+                vector,
+                self.options,
+            )
             fused, gate = _fused(question, retrievers(self.indexes), mode, limit + _SPARE)
             best = fused[: limit + _SPARE]
             chunks = reading.chunks(connection, (item.chunk for item in best))
