@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from dsh_lightrag.engine import (
+    ChunkSizes,
     Document,
     DocumentExistsError,
     DocumentStatus,
     Engine,
+    EngineOptions,
     Listing,
     Mode,
     UnknownDocumentError,
@@ -97,3 +99,46 @@ def test_a_cleared_base_has_nothing_in_memory_or_in_its_file(path, embedder):
         assert [state.id for state in engine.documents()] == ["n"]
         assert len(engine.query("nile").hits) == 1
         assert engine.verify() == []
+
+
+def test_documents_that_other_rules_cut_are_cut_anew_by_reindex_and_go_on_when_broken_off(
+    path, embedder
+):
+    small = EngineOptions(chunks=ChunkSizes(16, 0))
+    texts = [f"# Part\n\nNumber {n} is long. " + "More words follow. " * 40 for n in range(3)]
+    with Engine.open(path, embedder=embedder) as engine:
+        engine.file([Document(text, id=f"d{n}", track="t") for n, text in enumerate(texts)])
+        engine.catch_up()
+        before = engine.progress().chunks
+        created = engine.document("d0").created_at
+    with Engine.open(path, embedder=embedder, options=small) as engine:
+        assert engine.outdated() == 3
+        engine.catch_up()
+        assert engine.progress().chunks == before
+    with Engine.open(path, embedder=embedder, options=small, reindex=True) as engine:
+        assert engine.document("d2").status != DocumentStatus.PROCESSED
+        assert engine.progress().pending > 0
+        assert engine.step() > 0
+        assert engine.outdated() == 2
+    with Engine.open(path, embedder=embedder, options=small) as engine:
+        progress = engine.catch_up()
+
+        assert (engine.outdated(), progress.pending) == (0, 0)
+        assert progress.chunks > before
+        state = engine.document("d0")
+        assert (state.created_at, state.track) == (created, "t")
+        assert {item.status for item in engine.documents()} == {DocumentStatus.PROCESSED}
+        assert [engine.text(f"d{n}") for n in range(3)] == texts
+        assert engine.verify() == []
+
+
+def test_a_passage_that_is_cut_as_before_keeps_its_vector(path, embedder):
+    with Engine.open(path, embedder=embedder) as engine:
+        engine.file([CURIE])
+        engine.catch_up()
+    asked = embedder.asked
+    other = EngineOptions(chunks=ChunkSizes(200, 0))
+    with Engine.open(path, embedder=embedder, options=other, reindex=True) as engine:
+        engine.catch_up()
+        assert engine.outdated() == 0
+    assert embedder.asked == asked
