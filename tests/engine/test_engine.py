@@ -107,8 +107,9 @@ def test_a_name_that_leads_to_no_other_passage_leaves_the_two_signal_answer_bit_
         engine.catch_up()
         alone = engine.query("address for a Raspberry Pi", Mode.MIX)
         two = engine.query("address for a Raspberry Pi", Mode.NAIVE)
-        engine.insert(Document("At Cambridge they made the Raspberry Pi.", source="maker"))
-        engine.insert(Document("We came through Cambridge in May.", source="visit"))
+        friends = "Eben Upton, Jack Lang and Alan Mycroft"
+        engine.insert(Document(f"They are {friends}, of the Raspberry Pi.", source="makers"))
+        engine.insert(Document(f"We met {friends} in May.", source="visit"))
         engine.catch_up()
         leading = engine.query("address for a Raspberry Pi", Mode.MIX)
 
