@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -28,6 +29,10 @@ _NAMES: dict[int, str] = {
 }
 _PLAIN_WORD = re.compile(r"[\w.-]{1,64}")
 _MOST_NUMBERS = 65536
+_FIRST_REST_S = 0.5
+_LONGEST_REST_S = 8.0
+_BATCH = 64
+_BATCH_CHARACTERS = 100_000
 
 
 class MalformedError(ValueError):
@@ -40,6 +45,27 @@ class MalformedError(ValueError):
     def __init__(self, what: str, *, text_at_fault: bool = False) -> None:
         super().__init__(what)
         self.text_at_fault = text_at_fault
+
+
+class FailedError(Exception):
+    """A request that failed: what the endpoint does, and whether another attempt may help."""
+
+    def __init__(
+        self, says: str, *, again: bool, text_at_fault: bool = False, wait_s: float | None = None
+    ) -> None:
+        super().__init__(says)
+        self.says = says
+        self.again = again
+        self.text_at_fault = text_at_fault
+        self.wait_s = wait_s
+
+    def rest(self, attempt: int, attempts: int) -> float | None:
+        """Return how long to wait before the next attempt, or None when there is to be none."""
+        if not self.again or attempt >= attempts or (self.wait_s or 0) > _LONGEST_REST_S:
+            return None
+        rest = min(_FIRST_REST_S * 2.0 ** (attempt - 1), _LONGEST_REST_S)
+        # Spread, so that workspaces which failed together do not come back together.
+        return max(self.wait_s or 0.0, rest * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +122,18 @@ class _Embedding(BaseModel):
 
 class _Embeddings(BaseModel):
     data: list[_Embedding]
+
+
+def batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Cut a list of texts where a request would grow too large."""
+    start = size = 0
+    for index, text in enumerate(texts):
+        if index > start and (index - start == _BATCH or size + len(text) > _BATCH_CHARACTERS):
+            yield texts[start:index]
+            start, size = index, 0
+        size += len(text)
+    if start < len(texts):
+        yield texts[start:]
 
 
 def embedding_request(model: str, texts: Sequence[str]) -> bytes:

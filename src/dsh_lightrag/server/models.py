@@ -8,7 +8,6 @@ are told in our own words. Background work and people who wait have connections 
 from __future__ import annotations
 
 import os
-import random
 import re
 import ssl
 import threading
@@ -28,11 +27,11 @@ from dsh_lightrag.logs import get_logger
 from dsh_lightrag.origin import parse_base_path, parse_origin
 from dsh_lightrag.server import model_wire
 from dsh_lightrag.server.backend import ModelFailedError
-from dsh_lightrag.server.model_wire import MalformedError
+from dsh_lightrag.server.model_wire import FailedError, MalformedError
 from dsh_lightrag.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -40,11 +39,7 @@ T = TypeVar("T")
 
 _MOST_BYTES = 64 * 2**20
 _LONGEST_LINE = 2**20
-_FIRST_REST_S = 0.5
-_LONGEST_REST_S = 8.0
 _URGENT_ATTEMPTS = 2
-_BATCH = 64
-_BATCH_CHARACTERS = 100_000
 _PROBE = "dimension"
 _CHAT = "/chat/completions"
 _MEND = "Check the endpoint, its model and its key in the server's settings."
@@ -91,31 +86,10 @@ class Endpoint:
             )
 
 
-class _FailedError(Exception):
-    """A request that failed: what the endpoint does, and whether another attempt may help."""
-
-    def __init__(
-        self, says: str, *, again: bool, text_at_fault: bool = False, wait_s: float | None = None
-    ) -> None:
-        super().__init__(says)
-        self.says = says
-        self.again = again
-        self.text_at_fault = text_at_fault
-        self.wait_s = wait_s
-
-    @classmethod
-    def of_transport(cls, error: httpx.HTTPError) -> _FailedError:
-        """Name the kind: the text of a timeout is empty, that of others may name addresses."""
-        kind = "is silent" if isinstance(error, httpx.TimeoutException) else "cannot be reached"
-        return cls(f"{kind} ({type(error).__name__})", again=True)
-
-    def rest(self, attempt: int, attempts: int) -> float | None:
-        """Return how long to wait before the next attempt, or None when there is to be none."""
-        if not self.again or attempt >= attempts or (self.wait_s or 0) > _LONGEST_REST_S:
-            return None
-        rest = min(_FIRST_REST_S * 2.0 ** (attempt - 1), _LONGEST_REST_S)
-        # Spread, so that workspaces which failed together do not come back together.
-        return max(self.wait_s or 0.0, rest * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+def _unreached(error: httpx.HTTPError) -> FailedError:
+    """Name the kind: the text of a timeout is empty, that of others may name addresses."""
+    kind = "is silent" if isinstance(error, httpx.TimeoutException) else "cannot be reached"
+    return FailedError(f"{kind} ({type(error).__name__})", again=True)
 
 
 class _Door:
@@ -163,7 +137,7 @@ class _Door:
             try:
                 with self._urgent if urgent else self._background:
                     return self._once(path, body, read)
-            except _FailedError as failure:
+            except FailedError as failure:
                 rest = failure.rest(attempt, attempts)
                 if rest is None:
                     raise self.fault(failure) from failure
@@ -178,12 +152,12 @@ class _Door:
                     content += part
                     refuse_too_much(len(content))
         except httpx.HTTPError as error:
-            raise _FailedError.of_transport(error) from error
+            raise _unreached(error) from error
         except RuntimeError as error:
             if not self._client.is_closed:
                 raise
             # A worker that was left behind asks on after its keeper was closed.
-            raise _FailedError("is not asked any more", again=False) from error
+            raise FailedError("is not asked any more", again=False) from error
         self.refuse_status(response, bytes(content))
         try:
             return read(bytes(content))
@@ -202,22 +176,20 @@ class _Door:
             kind=model_wire.kind_of_refusal(content),
         )
         wait = model_wire.seconds_of(response.headers.get("retry-after", ""))
-        raise _FailedError(
+        raise FailedError(
             verdict.says, again=verdict.again, text_at_fault=verdict.text_at_fault, wait_s=wait
         )
 
-    def malformed(self, wrong: MalformedError) -> _FailedError:
+    def malformed(self, wrong: MalformedError) -> FailedError:
         """Return an answer that is none as the failure it is."""
-        return _FailedError(
-            f"answered with {wrong}", again=False, text_at_fault=wrong.text_at_fault
-        )
+        return FailedError(f"answered with {wrong}", again=False, text_at_fault=wrong.text_at_fault)
 
-    def fault(self, failure: _FailedError) -> ModelFaultError:
+    def fault(self, failure: FailedError) -> ModelFaultError:
         """Return a failure as the engine's: does a text bear the blame, or the endpoint?"""
         kind = ModelFaultError if failure.text_at_fault else ModelUnavailableError
         return kind(self.problem(failure), _MEND)
 
-    def problem(self, failure: _FailedError) -> str:
+    def problem(self, failure: FailedError) -> str:
         """Return a failure as a sentence for anyone."""
         return f"The {self._what} endpoint {failure.says}."
 
@@ -256,7 +228,7 @@ class EmbeddingEndpoint:
         """Return one row per text; raises `ModelFaultError` or `ModelUnavailableError`."""
         dimension = self.dimension
         rows = [np.empty((0, dimension), dtype=np.float32)]
-        rows += [self._rows(batch, urgent=query) for batch in _batches(texts)]
+        rows += [self._rows(batch, urgent=query) for batch in model_wire.batches(texts)]
         if any(part.shape[1] != dimension for part in rows):
             raise ModelUnavailableError(
                 f"The embedding endpoint gives vectors of another length than {dimension}.", _MEND
@@ -339,7 +311,7 @@ class ChatEndpoint:
                     begun = True
                     yield piece
                 return  # noqa: TRY300 - the loop above is the rest of the try
-            except _FailedError as failure:
+            except FailedError as failure:
                 rest = None if begun else failure.rest(attempt, self._door.endpoint.attempts)
                 if failure.text_at_fault and not begun and len(forms) > 1:
                     del forms[0]
@@ -367,10 +339,10 @@ class ChatEndpoint:
                     if spoken is not None and spoken.last:
                         return
         except httpx.HTTPError as error:
-            raise _FailedError.of_transport(error) from error
+            raise _unreached(error) from error
         except MalformedError as wrong:
             raise self._door.malformed(wrong) from wrong
-        raise _FailedError("broke off amid its answer", again=True)
+        raise FailedError("broke off amid its answer", again=True)
 
     async def _whole(self, response: httpx.Response) -> str:
         """Return the answer of a server that does not stream, or raise what it refuses."""
@@ -391,7 +363,7 @@ class ChatEndpoint:
 def refuse_too_much(size: int) -> None:
     """Raise for an answer that no model would give."""
     if size > _MOST_BYTES:
-        raise _FailedError("answered with more than a model says", again=False)
+        raise FailedError("answered with more than a model says", again=False)
 
 
 async def _resumed(first: str, rest: AsyncGenerator[str]) -> AsyncGenerator[str]:
@@ -415,15 +387,3 @@ async def _lines(response: httpx.Response) -> AsyncGenerator[str]:
             yield line.decode("utf-8", "replace")
     if pending:
         yield pending.decode("utf-8", "replace")
-
-
-def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Cut a list of texts where a request would grow too large."""
-    start = size = 0
-    for index, text in enumerate(texts):
-        if index > start and (index - start == _BATCH or size + len(text) > _BATCH_CHARACTERS):
-            yield texts[start:index]
-            start, size = index, 0
-        size += len(text)
-    if start < len(texts):
-        yield texts[start:]
