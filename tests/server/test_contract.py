@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import httpx
 import pytest
+from our_server import Process
 from shapes import body_of, fits, shape, without_input
 
 SETTLE_S = 60.0
@@ -332,8 +333,6 @@ LEFT_OUT = {
 @pytest.fixture(scope="module")
 def servers(lightrag_server, lightrag_key, tmp_path_factory):
     """LightRAG's server and ours with the same key and the same two documents."""
-    from conftest import Process  # noqa: PLC0415 - the folder's own conftest
-
     data = tmp_path_factory.mktemp("contract")
     with (
         Process(data, "--api-key", lightrag_key) as process,
@@ -395,3 +394,71 @@ def test_what_lightrag_answers_ours_answers_in_the_same_shape(servers, case):
     )
     faults = fits(shape(body_of(ours)), shape(body_of(theirs)))
     assert [one for one in faults if not one.startswith(LEFT_OUT.get(case.name, "-"))] == []
+
+
+# --- a document's life ------------------------------------------------------------------------
+
+LIFE = [
+    post(
+        "insert",
+        "/documents/text",
+        {"text": "Ada Lovelace wrote Programs.", "file_source": "https://x.example/docs/ada?x=1"},
+    ),
+    post(
+        "insert several",
+        "/documents/texts",
+        {"texts": ["Grace Hopper worked at Yale.", "Alan Turing ran."], "file_sources": ["g", "t"]},
+    ),
+    post("upload", "/documents/upload", files={"file": ("faraday.md", b"# Faraday\n\nIn London.")}),
+    post("upload nothing", "/documents/upload", files={"file": ("empty.txt", b"")}),
+]
+
+
+def test_a_document_is_told_alike_from_its_insertion_to_its_deletion(servers):
+    told = [[], []]
+    for server, steps in zip(servers, told, strict=True):
+
+        def step(case, server=server, steps=steps):
+            answer = case.send(server)
+            steps.append((case.name, answer.status_code, answer.json()))
+            return answer.json()
+
+        tracks = [step(case)["track_id"] for case in LIFE]
+        rows = settle(server)
+        assert [rows[name]["status"] for name in ("ada?x=1", "g", "t", "faraday.md")] == [
+            "processed"
+        ] * 4
+        assert rows["empty.txt"]["status"] == "failed"
+        assert rows["empty.txt"]["error_msg"]
+        for track in tracks:
+            step(get("track", f"/documents/track_status/{track}"))
+        again = {"text": "Ada Lovelace wrote Programs.", "file_source": "ada?x=1"}
+        step(post("again", "/documents/text", again))
+        ids = [rows[name]["id"] for name in ("ada?x=1", "faraday.md", "empty.txt", "g", "t")]
+        step(Case("delete", "DELETE", "/documents/delete_document", {"doc_ids": ids}))
+        assert sorted(settle(server)) == ["bohr.txt", "curie.txt"]
+        assert step(post("re-insert", "/documents/text", again))["status"] == "success"
+        settle(server)
+        gone = {"doc_ids": [ids[0]]}
+        step(Case("delete again", "DELETE", "/documents/delete_document", gone))
+        settle(server)
+        scan = step(post("scan", "/documents/scan"))
+        step(get("scan status", f"/documents/scan/status/{scan['track_id']}"))
+        settle(server)
+        step(get("scan status at its end", f"/documents/scan/status/{scan['track_id']}"))
+
+    for theirs, ours in zip(*told, strict=True):
+        assert ours[:2] == theirs[:2]
+        faults = fits(shape(ours[2]), shape(theirs[2]))
+        allowed = ("$.documents[].metadata.", "$.counts.")
+        assert [one for one in faults if not one.startswith(allowed)] == []
+        for word in ("status", "total_count", "status_summary"):
+            if ours[0] != "scan status":  # it runs, or is done already
+                assert (ours[0], ours[2].get(word)) == (theirs[0], theirs[2].get(word))
+
+
+def test_the_ids_of_documents_are_those_of_lightrag(servers):
+    theirs, ours = (settle(server) for server in servers)
+    assert {name: row["id"] for name, row in ours.items()} == {
+        name: row["id"] for name, row in theirs.items()
+    }
