@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import subprocess
@@ -50,24 +51,22 @@ class Process:
 async def in_process(keeper, settings):
     """Yield a client of the application, its lifespan run as a server runs it."""
     app = build_app(keeper, settings)
-    events, told = anyio.create_memory_object_stream(2), anyio.create_memory_object_stream(2)
+    events, told = asyncio.Queue(), asyncio.Queue()
 
     async def live():
-        await app({"type": "lifespan"}, events[1].receive, told[0].send)
+        await app({"type": "lifespan"}, events.get, told.put)
 
     async with anyio.create_task_group() as group:
         group.start_soon(live)
-        await events[0].send({"type": "lifespan.startup"})
-        assert (await told[1].receive())["type"] == "lifespan.startup.complete"
+        await events.put({"type": "lifespan.startup"})
+        assert (await told.get())["type"] == "lifespan.startup.complete"
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
             try:
                 yield client
             finally:
-                await events[0].send({"type": "lifespan.shutdown"})
-                assert (await told[1].receive())["type"] == "lifespan.shutdown.complete"
-    for stream in (*events, *told):
-        stream.close()
+                await events.put({"type": "lifespan.shutdown"})
+                assert (await told.get())["type"] == "lifespan.shutdown.complete"
 
 
 async def settled(client, **headers):
