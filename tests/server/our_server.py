@@ -69,15 +69,31 @@ async def in_process(keeper, settings):
                 assert (await told.get())["type"] == "lifespan.shutdown.complete"
 
 
-async def settled(client, **headers):
-    """Wait until a workspace has nothing to do; return its documents."""
+async def settled(client, of=0, **headers):
+    """Wait until a workspace of so many documents has nothing to do; return its documents."""
     deadline = time.monotonic() + START_S
     while True:
         status = (await client.get("/documents/pipeline_status", headers=headers)).json()
         page = (await client.post("/documents/paginated", json={}, headers=headers)).json()
-        counts = page["status_counts"]
-        idle = not (status["busy"] or status["scanning"] or status["pending_enqueues"])
-        if idle and counts["all"] == counts["processed"] + counts["failed"]:
+        if _is_settled(status, page, of):
             return page["documents"]
         assert time.monotonic() < deadline, status
         await anyio.sleep(0.02)
+
+
+def settled_over(client, of=0):
+    """Wait as `settled` does, over a socket."""
+    deadline = time.monotonic() + START_S
+    while True:
+        status = client.get("/documents/pipeline_status").json()
+        page = client.post("/documents/paginated", json={}).json()
+        if _is_settled(status, page, of):
+            return page["documents"]
+        assert time.monotonic() < deadline, status
+        time.sleep(0.02)
+
+
+def _is_settled(status, page, of):
+    counts = page["status_counts"]
+    idle = not (status["busy"] or status["scanning"] or status["pending_enqueues"])
+    return idle and of <= counts["all"] == counts["processed"] + counts["failed"]

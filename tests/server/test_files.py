@@ -7,7 +7,7 @@ import io
 import zipfile
 
 import httpx
-from our_server import in_process, settled
+from our_server import in_process, settled, settled_over
 
 from dsh_lightrag.server.embedded import EmbeddedKeeper, EmbeddedSettings
 from dsh_lightrag.server.inputs import UPLOADS
@@ -76,15 +76,15 @@ async def test_of_many_texts_of_one_name_one_is_taken(client):
 
 
 async def test_names_that_climb_touch_nothing(client, tmp_path):
-    for name in ("../../evil.txt", "/etc/evil.txt", "a\\evil.txt", "C:evil.txt", "..", "a\x01.txt"):
+    for name in ("../../evil.txt", "/etc/evil.txt", "a\\evil.txt", "C:evil.txt", ".."):
         answer = await upload(client, name, PAGE)
-        assert (name, answer.status_code) in ((name, 400), (name, 422))
-    assert [path for path in tmp_path.rglob("*evil*")] == []  # noqa: C416 - a list to be shown
+        assert (name, answer.status_code) == (name, 400)
+    assert list(tmp_path.rglob("*evil*")) == []
     assert await settled(client) == []
 
 
 async def test_files_that_give_no_text_fail_with_their_reason(client):
-    bomb = packed(**{"[Content_Types].xml": b"0" * 200_000_000, "word__document.xml": b"<w/>"})
+    bomb = packed(**{"word__media__a.bin": b"0" * 50_000_000, "word__document.xml": b"<w/>"})
     climbing = packed(**{"..__..__evil.xml": b"<a/>", "word__document.xml": b"<w/>"})
     entities = packed(
         **{"word__document.xml": b'<!DOCTYPE x [<!ENTITY a "aaaa">]><w>&a;</w>'},
@@ -100,19 +100,12 @@ async def test_files_that_give_no_text_fail_with_their_reason(client):
     for name, data in bad.items():
         assert (name, (await upload(client, name, data)).status_code) == (name, 200)
     await upload(client, "good.md", PAGE)
-    rows = {row["file_path"]: row for row in await settled_files(client, len(bad) + 1)}
+    rows = {row["file_path"]: row for row in await settled(client, of=len(bad) + 1)}
     assert rows.pop("good.md")["status"] == "processed"
     for name, row in rows.items():
         assert (name, row["status"]) == (name, "failed")
         assert row["error_msg"]
         assert "/" not in row["error_msg"]
-
-
-async def settled_files(client, count):
-    """Wait until so many documents are there, and nothing is to be done."""
-    while len(rows := await settled(client)) < count:
-        await asyncio.sleep(0.02)
-    return rows
 
 
 async def test_a_file_that_is_too_large_is_refused(tmp_path):
@@ -223,14 +216,8 @@ def test_an_upload_that_was_taken_outlives_a_kill(serving, tmp_path):
     first.process.wait(30)
     tracks = {answer.json()["track_id"] for answer in many}
     second = serving(data=data)
-    deadline = 600
-    while deadline:
-        page = httpx.post(f"{second.url}/documents/paginated", json={}).json()
-        if page["status_counts"]["processed"] == len(many):
-            break
-        deadline -= 1
-    assert {row["track_id"] for row in page["documents"]} == tracks
-    uploads = data / "inputs" / "default" / UPLOADS
-    while any(uploads.rglob("*.md")) and deadline:
-        deadline -= 1
-    assert not any(uploads.rglob("*.md"))
+    with httpx.Client(base_url=second.url) as client:
+        rows = settled_over(client, of=len(many))
+    assert {row["track_id"] for row in rows} == tracks
+    assert second.end() == ""
+    assert not any((data / "inputs" / "default" / UPLOADS).rglob("*.md"))
