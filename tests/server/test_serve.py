@@ -118,7 +118,7 @@ def test_off_loopback_a_key_is_needed(tmp_path, host):
     "fields",
     [
         {"port": -1},
-        {"port": 65536},
+        {"port": 65_536},
         {"api_key": "a b"},
         {"api_key": "ä"},
         {"host": ""},
