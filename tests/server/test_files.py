@@ -192,6 +192,20 @@ async def test_clearing_and_deleting_take_the_files_that_they_are_told_to(client
     assert [path.name for path in folder.iterdir()] == []
 
 
+async def test_what_is_cleared_before_it_is_filed_does_not_come_back(client, tmp_path):
+    for number in range(10):
+        await upload(client, f"{number}.md", f"Words of {number}.".encode())
+    while (await client.delete("/documents")).json()["status"] == "busy":
+        pass
+    await settled(client)
+    (await upload(client, "after.md", PAGE)).raise_for_status()
+    rows = {row["file_path"]: row["status"] for row in await settled(client, of=1)}
+    assert rows.pop("after.md") == "processed"
+    # What was being read at that moment may have come through; nothing failed, nothing is left.
+    assert set(rows.values()) <= {"processed"}
+    assert not any(path.is_file() for path in (tmp_path / "inputs").rglob("*"))
+
+
 async def test_of_several_ids_one_unknown_lets_all_others_live(client):
     await client.post("/documents/text", json={"text": "Words.", "file_source": "a.txt"})
     (row,) = await settled(client)

@@ -62,7 +62,8 @@ def said_of(error: backend.BackendError, marked: str) -> str:
     status, _ = classify(error)
     if isinstance(error, backend.WorkspaceBrokenError):  # its words name files
         return f"The workspace cannot be opened; the server's log says why. (error_id: {marked})"
-    return f"{error} (error_id: {marked})" if status >= _SERVER_FAULT else str(error)
+    said = f"{error.problem.rstrip('.')}. {error.mend}".rstrip()
+    return f"{said} (error_id: {marked})" if status >= _SERVER_FAULT else said
 
 
 def told_late(scope: Scope, error: Exception) -> str:
