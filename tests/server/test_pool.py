@@ -152,11 +152,26 @@ async def test_a_sweep_closes_what_is_idle_and_leaves_what_is_not(tmp_path):
         assert pool.open_names == ["a", "c"]
 
 
+async def test_who_comes_while_it_is_closed_waits_for_the_end_and_opens_anew(tmp_path):
+    async with pooled(tmp_path) as (keeper, pool, clock):
+        async with pool.lease("a"):
+            pass
+        clock.now = 11
+        sweeping = asyncio.create_task(pool.sweep())
+        while pool.open_names:  # until it is being closed
+            await asyncio.sleep(0)
+        assert keeper.open_now == ["a"]
+        async with pool.lease("a"):
+            assert keeper.opened == ["a", "a"]
+        await sweeping
+
+
 async def test_a_drop_waits_for_its_users_and_keeps_newcomers_out(tmp_path):
     async with pooled(tmp_path) as (keeper, pool, _):
         async with pool.lease("a"):
             dropping = asyncio.create_task(pool.drop("a", wait_s=30))
-            await asyncio.sleep(0)
+            for _ in range(10):  # it has begun, and waits
+                await asyncio.sleep(0)
             for refused in (pool.drop("a", wait_s=0), pool.create("a")):
                 with pytest.raises(BusyError):
                     await refused
