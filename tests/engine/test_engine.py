@@ -107,8 +107,9 @@ def test_a_name_that_leads_to_no_other_passage_leaves_the_two_signal_answer_bit_
         engine.catch_up()
         alone = engine.query("address for a Raspberry Pi", Mode.MIX)
         two = engine.query("address for a Raspberry Pi", Mode.NAIVE)
-        engine.insert(Document("At Cambridge they made the Raspberry Pi.", source="maker"))
-        engine.insert(Document("We came through Cambridge in May.", source="visit"))
+        friends = "Eben Upton, Jack Lang and Alan Mycroft"
+        engine.insert(Document(f"They are {friends}, of the Raspberry Pi.", source="makers"))
+        engine.insert(Document(f"We met {friends} in May.", source="visit"))
         engine.catch_up()
         leading = engine.query("address for a Raspberry Pi", Mode.MIX)
 
@@ -133,6 +134,7 @@ def test_a_title_is_a_name_in_a_question_that_writes_all_of_it_or_gives_it_a_cap
     engine.insert(Document("It is by Jan Nowak, and a brand of soap is named so.", title=title))
     engine.insert(Document("We met Jan Nowak in May.", source="author"))
     engine.insert(Document("this brand or that brand, each brand has its price.", source="soap"))
+    engine.insert(Document("it has two times the power, in snow so deep: a long walk home, very."))
 
     answer = engine.query(question, Mode.LOCAL)
 
@@ -301,6 +303,12 @@ def test_vectors_fade_as_far_as_the_graph_is_heard():
     assert options.heard(1.0)[Signal.VECTORS] == options.weights[Signal.VECTORS] / 2
     assert options.heard(0.5)[Signal.ENTITIES] == options.weights[Signal.ENTITIES] / 2
     assert options.heard(0.5)[Signal.KEYWORDS] == options.weights[Signal.KEYWORDS]
+
+
+def test_vectors_do_not_fade_for_a_graph_without_weight():
+    alone = EngineOptions(weights={Signal.VECTORS: 1.0, Signal.RELATIONS: 0.0})
+
+    assert alone.heard(1.0)[Signal.VECTORS] == 1.0
 
 
 def test_a_title_that_no_document_has_any_more_links_nothing(engine):

@@ -70,7 +70,12 @@ class EngineOptions:
     attempts: int = 3
 
     def heard(self, gate: float) -> dict[Signal, float]:
-        """Return what each signal weighs when the graph's gate is so far open."""
+        """Return what each signal weighs when the graph's gate is so far open.
+
+        Where no graph signal has a weight, vectors lose none of theirs.
+        """
+        if not any(self.weights.get(signal, 0) > 0 for signal in GRAPH_SIGNALS):
+            return dict(self.weights)
         heard = self.weights | {
             signal: gate * self.weights[signal]
             for signal in GRAPH_SIGNALS

@@ -363,7 +363,7 @@ async def test_any_text_is_filed_found_and_shown(tmp_path, text):
 
 @pytest.mark.timeout(300)  # ten seconds of one core's work, on a machine that may be busy
 async def test_one_line_of_ten_megabytes_is_filed_and_questions_go_on_meanwhile(tmp_path):
-    line = " ".join(f"record{n % 997}:" + "x" * 90 for n in range(100_000))
+    line = "".join(f"record{n % 997}:" + "x" * 90 for n in range(101_000)) + " record996 "
     assert len(line) > 10_000_000
     async with opened(tmp_path, chunks=ChunkSizes(4000, 0)) as backend:
         await backend.insert([CURIE], "t")
