@@ -15,6 +15,8 @@ from our_server import Process
 from shapes import body_of, fits, shape, without_input
 
 SETTLE_S = 60.0
+# LightRAG's server ends a connection on which it broke; the next request would meet that.
+NO_REUSE = httpx.Limits(max_keepalive_connections=0)
 JSON = {"content-type": "application/json"}
 QUESTION = "Who discovered Polonium?"
 CURIE = "Marie Curie discovered Polonium in Paris. Polonium is a chemical element."
@@ -334,8 +336,8 @@ def servers(lightrag_server, lightrag_key, tmp_path_factory):
     data = tmp_path_factory.mktemp("contract")
     with (
         Process(data, "--api-key", lightrag_key) as process,
-        httpx.Client(base_url=lightrag_server.url, timeout=SETTLE_S) as theirs,
-        httpx.Client(base_url=process.url, timeout=SETTLE_S) as ours,
+        httpx.Client(base_url=lightrag_server.url, timeout=SETTLE_S, limits=NO_REUSE) as theirs,
+        httpx.Client(base_url=process.url, timeout=SETTLE_S, limits=NO_REUSE) as ours,
     ):
         pair = Server(theirs, lightrag_key), Server(ours, lightrag_key)
         for server in pair:
@@ -460,7 +462,7 @@ def test_a_document_is_told_alike_from_its_insertion_to_its_deletion(servers):
 
 def test_the_ids_of_documents_are_those_of_lightrag(servers):
     theirs, ours = (settle(server) for server in servers)
-    assert sorted(ours) == ["ada?x=1", "bohr.txt", "curie.txt"]
+    assert sorted(ours) == ["bohr.txt", "curie.txt"]
     assert {name: row["id"] for name, row in ours.items()} == {
         name: theirs[name]["id"] for name in ours
     }
