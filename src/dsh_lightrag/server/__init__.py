@@ -1,1 +1,17 @@
-"""LightRAG's HTTP API over many workspaces, each served by a backend of `backend.py`."""
+"""LightRAG's HTTP API over many workspaces, each served by a backend of `backend.py`.
+
+backend      the protocol between the routes and what serves a workspace
+settings     what a server is told at its start
+app, serve   the application · the process: port, lock file, signals
+services     the parts that routes work with, and what each request is given of them
+routes_*     one file per family of routes
+requests     what clients may send, with LightRAG's limits
+replies      LightRAG's JSON out of a backend's values
+health       what the server says of itself
+credentials  the key and the guests' tokens
+failures     every refusal and fault as a reply and a record
+pool         open workspaces, leased and evicted
+inputs, filing, scanning   files: kept, converted, taken from a folder
+lock         who serves a data folder
+models       chat and embedding models behind endpoints
+"""

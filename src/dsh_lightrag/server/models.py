@@ -259,7 +259,8 @@ class ChatEndpoint:
         self._door = _Door(endpoint, "chat")
         self._form = 0  # of the forms with a schema, the first that the server accepted
         self._client: httpx.AsyncClient | None = None
-        self._answers = anyio.CapacityLimiter(self._door.half)
+        # A semaphore: a stream is begun in one task and read on in another.
+        self._answers = anyio.Semaphore(self._door.half)
 
     def complete(self, instructions: str, text: str, schema: Mapping[str, Any] | None) -> ChatReply:
         """Answer from a thread, as the engine asks; raises as an embedder does."""
