@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 
 import pytest
-from core_support import Chat, Embedding
 
-from dsh_lightrag.demo.stub_model import StubModel
+from dsh_lightrag.demo.stub_model import CHAT_MODEL, EMBEDDING_MODEL, StubModel
 from dsh_lightrag.server.core import CoreSettings, keeper_of
+from dsh_lightrag.server.models import Endpoint
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +33,9 @@ def on_files(tmp_path, model):
 
 def settings_over(folder, model, url=""):
     return CoreSettings(
-        folder=folder,
-        chat=Chat(model),
-        embedding=Embedding(model),
+        data=folder,
+        chat=Endpoint(model.url, CHAT_MODEL),
+        embedder=Endpoint(model.url, EMBEDDING_MODEL),
         database_url=url,
         # A bag of words lies farther from every question than a real embedding does.
         cosine_threshold=0.1,

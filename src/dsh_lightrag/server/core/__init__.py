@@ -1,9 +1,9 @@
 """The second backend: LightRAG's own core, many workspaces in one process.
 
 settings      what a keeper is built from, and what of it is refused
-models        the two models as protocols, their shared bound, and what a document costs
-gate          at most so many calls at once, questions before documents
-inside        all that is taken from inside LightRAG: its globals, its environment, its class
+models        the two models behind one bound, and what a document costs
+environment   the process's variables that LightRAG reads
+inside        all that is taken from inside LightRAG: its class, globals, log and tokenizer
 registry      which workspaces there are, and which process holds one: a protocol
 folders       … kept in folders
 tables        … kept in PostgreSQL
@@ -19,15 +19,11 @@ LightRAG is imported when a keeper is built, so importing this package costs not
 from __future__ import annotations
 
 from dsh_lightrag.server.core.keeper import CoreKeeper, keeper_of
-from dsh_lightrag.server.core.models import ChatModel, ChatReply, EmbeddingModel
 from dsh_lightrag.server.core.settings import CoreSettings, Graph
 
 __all__ = [
-    "ChatModel",
-    "ChatReply",
     "CoreKeeper",
     "CoreSettings",
-    "EmbeddingModel",
     "Graph",
     "keeper_of",
 ]

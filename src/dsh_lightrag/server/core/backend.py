@@ -188,15 +188,14 @@ class CoreBackend:
         await self._core.aclear_cache()
 
     async def retry_failed(self, track_id: str) -> int:
-        """Let failed and unfinished documents be processed again, under a new track id."""
+        """Let failed and unfinished documents be processed again, each under its own track."""
+        del track_id
         await self._hold()
         status = self._core.doc_status
         found = await status.get_docs_by_statuses([DocStatus.FAILED, *UNFINISHED], strict=True)
         # A row that only tells of a failure has no text: nothing could be processed.
         absent = await self._core.full_docs.filter_keys(set(found))
-        again = [doc_id for doc_id in found if doc_id not in absent]
-        for doc_id in again:
-            await status.update_doc_status_fields(doc_id, {"track_id": track_id}, missing_ok=True)
+        again = set(found) - set(absent)
         await self._pipeline.retry()
         return len(again)
 

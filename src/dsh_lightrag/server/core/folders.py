@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.server.backend import (
@@ -16,7 +16,8 @@ from dsh_lightrag.server.backend import (
     WorkspaceLockedError,
     WorkspaceUnknownError,
 )
-from dsh_lightrag.server.core.registry import NAME, Entry
+from dsh_lightrag.server.core.models import Vectors
+from dsh_lightrag.server.core.registry import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +49,8 @@ class Folders:
         return await asyncio.to_thread(self._names)
 
     def _names(self) -> list[str]:
-        found = self._folder.glob(f"*/{MARKER}")
-        return sorted(path.parent.name for path in found if NAME.fullmatch(path.parent.name))
+        found = (path.parent.name for path in self._folder.glob(f"*/{MARKER}"))
+        return sorted(name for name in found if not name.startswith(_DROPPED))
 
     async def find(self, name: str) -> Entry | None:
         """Return what the marker says, or None when there is none."""
@@ -59,7 +60,8 @@ class Folders:
         try:
             stored = json.loads((self._folder / name / MARKER).read_text(encoding="utf-8"))
             return Entry(
-                str(stored["embedding"]), int(stored["dimensions"]), tuple(stored["deleting"])
+                Vectors(str(stored["embedding"]), int(stored["dimensions"])),
+                tuple(stored["deleting"]),
             )
         except FileNotFoundError:
             return None
@@ -156,7 +158,12 @@ def _written(folder: Path, entry: Entry) -> Path:
     """Write an entry into a file of its own, safe on the disk."""
     path = folder / f"{MARKER}.{os.urandom(4).hex()}"
     with path.open("w", encoding="utf-8") as file:
-        json.dump(asdict(entry), file)
+        stored = {
+            "embedding": entry.vectors.model,
+            "dimensions": entry.vectors.dimensions,
+            "deleting": entry.deleting,
+        }
+        json.dump(stored, file)
         file.flush()
         os.fsync(file.fileno())
     return path

@@ -23,7 +23,7 @@ from dsh_lightrag.server.core.models import WORK, Work
 from dsh_lightrag.vocabulary import fill_tiktoken_cache
 
 if TYPE_CHECKING:
-    from dsh_lightrag.server.core.models import Models
+    from dsh_lightrag.server.core.models import Models, Vectors
     from dsh_lightrag.server.core.settings import CoreSettings
 
 _TERMINAL = (DocStatus.PROCESSED, DocStatus.FAILED)
@@ -94,7 +94,7 @@ class Core(LightRAG):  # type: ignore[misc] # LightRAG has no types
         await super()._upsert_doc_status_transition(doc_id, status, *arguments, **options)
 
 
-def new_core(workspace: str, settings: CoreSettings, models: Models) -> Core:
+def new_core(workspace: str, settings: CoreSettings, models: Models, vectors: Vectors) -> Core:
     """Make the object of one workspace; its storages are not open yet."""
     on_files = not settings.database_url
     core = Core(
@@ -106,11 +106,11 @@ def new_core(workspace: str, settings: CoreSettings, models: Models) -> Core:
         doc_status_storage="JsonDocStatusStorage" if on_files else "PGDocStatusStorage",
         tokenizer=tokenizer(),
         llm_model_func=models.chat_function(),
-        llm_model_name=models.chat.name,
+        llm_model_name=settings.chat.model,
         embedding_func=EmbeddingFunc(
-            embedding_dim=models.embedding.dimensions,
+            embedding_dim=vectors.dimensions,
             max_token_size=8192,
-            model_name=models.embedding.name,
+            model_name=vectors.model,
             func=models.embedding_function(),
             supports_asymmetric=True,
         ),

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+from dsh_lightrag.engine import MiniLM, WordTable
 from dsh_lightrag.errors import needs_extra
-from dsh_lightrag.server.backend import (
-    BackendError,
-    WorkspaceBrokenError,
-    WorkspaceUnknownError,
-)
+from dsh_lightrag.server.backend import WorkspaceBrokenError, WorkspaceUnknownError
 from dsh_lightrag.server.core import environment
 from dsh_lightrag.server.core.folders import Folders
-from dsh_lightrag.server.core.gate import Gate
 from dsh_lightrag.server.core.models import Models
-from dsh_lightrag.server.core.registry import NAME, Entry
+from dsh_lightrag.server.core.registry import Entry
 from dsh_lightrag.server.core.settings import database_variables
+from dsh_lightrag.server.embedded.embedding import LocalEmbedder
+from dsh_lightrag.server.models import EmbeddingEndpoint, Endpoint
+from dsh_lightrag.server.workspaces import WorkspaceNameError, checked_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dsh_lightrag.server.backend import Backend
     from dsh_lightrag.server.core.registry import Registry
     from dsh_lightrag.server.core.settings import CoreSettings
+
+_LOCAL: dict[str, type[MiniLM | WordTable]] = {"minilm": MiniLM, "static": WordTable}
+_LOCAL_CALLS = 2  # one for questions and one for documents; more would share the same cores
 
 
 def keeper_of(settings: CoreSettings) -> CoreKeeper:
@@ -48,16 +51,10 @@ def keeper_of(settings: CoreSettings) -> CoreKeeper:
         inside.route_logging()
         inside.start_afresh()
         encoding = inside.tokenizer()
+        models = _models_of(settings, lambda text: len(encoding.encode(text)))
     except BaseException:  # nothing of a keeper that was not built stays behind
         environment.leave()
         raise
-    models = Models(
-        chat=settings.chat,
-        embedding=settings.embedding,
-        chat_gate=Gate(settings.chat_calls),
-        embedding_gate=Gate(settings.embedding_calls),
-        count=lambda text: len(encoding.encode(text)),
-    )
     return CoreKeeper(settings, registry, models)
 
 
@@ -69,6 +66,19 @@ def _registry_of(settings: CoreSettings) -> Registry:
 
         from dsh_lightrag.server.core.tables import Tables  # noqa: PLC0415 - imports asyncpg
     return Tables(settings.database_url, database_variables(settings.database_url))
+
+
+def _models_of(settings: CoreSettings, count: Callable[[str], int]) -> Models:
+    wanted = settings.embedder
+    if isinstance(wanted, Endpoint):
+        return Models(
+            settings.chat,
+            EmbeddingEndpoint(wanted),
+            embedding_calls=wanted.concurrency,
+            count=count,
+        )
+    local = LocalEmbedder(_LOCAL[wanted])
+    return Models(settings.chat, local, embedding_calls=_LOCAL_CALLS, count=count)
 
 
 class CoreKeeper:
@@ -86,15 +96,20 @@ class CoreKeeper:
         self._client: Any = None
 
     def configuration(self) -> Mapping[str, object]:
-        """Return the models' names and LightRAG's storages."""
+        """Return what may be told of models and storages, under LightRAG's names."""
+        embedder = self._settings.embedder
         on_files = not self._settings.database_url
         return {
-            "llm_model": self._models.chat.name,
-            "embedding_model": self._models.embedding.name,
-            "embedding_dimensions": self._models.embedding.dimensions,
-            "storage": "files" if on_files else "postgresql",
+            "llm_binding": "openai",
+            "llm_model": self._settings.chat.model,
+            "embedding_binding": embedder if isinstance(embedder, str) else "openai",
+            "embedding_model": _LOCAL[embedder].identity
+            if isinstance(embedder, str)
+            else embedder.model,
+            "kv_storage": "JsonKVStorage" if on_files else "PGKVStorage",
+            "doc_status_storage": "JsonDocStatusStorage" if on_files else "PGDocStatusStorage",
             "graph_storage": "NetworkXStorage" if on_files else self._settings.graph.value,
-            "max_async": self._settings.chat_calls,
+            "vector_storage": "NanoVectorDBStorage" if on_files else "PGVectorStorage",
         }
 
     async def names(self) -> Sequence[str]:
@@ -106,30 +121,25 @@ class CoreKeeper:
         return await self._entry(workspace) is not None
 
     async def create(self, workspace: str) -> bool:
-        """Make an empty workspace.
+        """Make an empty workspace, durable when this returns; False when it was there.
 
         Raises:
-            BackendError: the name is none that every storage keeps apart from all others.
+            WorkspaceNameError: no storage would keep this name apart from all others.
+            ModelFailedError: the embedding endpoint does not tell the length of its vectors.
         """
         registry = await self._ready()
-        if not NAME.fullmatch(workspace):
-            raise BackendError(
-                f"{workspace!r} cannot name a workspace.",
-                "Use a small letter, then up to 40 small letters, digits and underscores.",
-            )
-        models = self._models
-        return await registry.add(
-            workspace, Entry(models.embedding.name, models.embedding.dimensions)
-        )
+        if await registry.find(checked_name(workspace)) is not None:
+            return False
+        return await registry.add(workspace, Entry(await self._models.vectors()))
 
     async def open(self, workspace: str) -> Backend:
         """Open a workspace and go on with what was unfinished in it."""
         registry = await self._ready()
-        entry = await self._known(workspace)
+        await self._known(workspace)
         await registry.hold(workspace)
         try:
-            entry = await self._known(workspace)  # it may have been dropped until it was held
-            return await self._opened(workspace, entry)
+            # Once more: it may have been dropped until it was held.
+            return await self._opened(workspace, await self._known(workspace))
         except BaseException:  # whatever happened, the workspace is not open
             await registry.release(workspace)
             raise
@@ -138,23 +148,26 @@ class CoreKeeper:
         from dsh_lightrag.server.core import inside  # noqa: PLC0415 - imports LightRAG
         from dsh_lightrag.server.core.backend import CoreBackend  # noqa: PLC0415 - as above
 
-        embedding = self._models.embedding
-        if (entry.embedding, entry.dimensions) != (embedding.name, embedding.dimensions):
+        vectors = await self._models.vectors()
+        if entry.vectors != vectors:
             raise WorkspaceBrokenError(
-                f"The workspace {workspace!r} has vectors of {entry.embedding!r} "
-                f"({entry.dimensions} numbers each), not of {embedding.name!r}.",
+                f"The workspace {workspace!r} has vectors of {entry.vectors.model!r} "
+                f"({entry.vectors.dimensions} numbers each), not of {vectors.model!r} "
+                f"({vectors.dimensions}).",
                 "Configure that model, or make a new workspace and insert the documents again.",
             )
-        core = inside.new_core(workspace, self._settings, self._models)
-        backend = CoreBackend(workspace, core, self._registry)
-        try:
-            await backend.start(entry.deleting)
-        except Exception as error:  # LightRAG raises whatever its storages raise
-            await inside.forget(workspace)
-            raise WorkspaceBrokenError(
-                f"The workspace {workspace!r} cannot be opened ({type(error).__name__}).",
-                "Look at the server's log; the workspace was left as it is.",
-            ) from error
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(inside.forget, workspace)
+            core = inside.new_core(workspace, self._settings, self._models, vectors)
+            backend = CoreBackend(workspace, core, self._registry)
+            try:
+                await backend.start(entry.deleting)
+            except Exception as error:  # LightRAG raises whatever its storages raise
+                raise WorkspaceBrokenError(
+                    f"The workspace {workspace!r} cannot be opened ({type(error).__name__}).",
+                    "Look at the server's log; the workspace was left as it is.",
+                ) from error
+            undo.pop_all()
         return backend
 
     async def drop(self, workspace: str) -> bool:
@@ -169,24 +182,30 @@ class CoreKeeper:
             await registry.release(workspace)
 
     async def close(self) -> None:
-        """Let go of the database and of the process's environment."""
+        """Let go of the database, the models and the process's environment."""
         from dsh_lightrag.server.core import inside  # noqa: PLC0415 - imports LightRAG
 
-        try:
+        async with AsyncExitStack() as stack:
+            stack.callback(environment.leave)
+            stack.push_async_callback(self._models.close)
+            stack.push_async_callback(self._registry.close)
             if self._client is not None:
-                await inside.disconnect(self._client)
-            await self._registry.close()
-        finally:
-            environment.leave()
+                stack.push_async_callback(inside.disconnect, self._client)
 
     async def _entry(self, workspace: str) -> Entry | None:
+        """Return what is remembered of a workspace; a name that cannot be one is none."""
         registry = await self._ready()
-        return await registry.find(workspace) if NAME.fullmatch(workspace) else None
+        try:
+            return await registry.find(checked_name(workspace))
+        except WorkspaceNameError:
+            return None
 
     async def _known(self, workspace: str) -> Entry:
         entry = await self._entry(workspace)
         if entry is None:
-            raise WorkspaceUnknownError(f"There is no workspace {workspace!r}.", "Create it first.")
+            raise WorkspaceUnknownError(
+                f"There is no workspace {workspace[:64]!r}.", "Create it, or check its name."
+            )
         return entry
 
     async def _ready(self) -> Registry:

@@ -6,17 +6,13 @@ and a typing error would be answered from an empty base. So the list is ours.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Safe as a folder, in a table, and as the name of an AGE graph: AGE turns whatever is no letter,
-# digit or underscore into an underscore, so that `kb-a` and `kb_a` would be one graph, and cuts
-# names at 63 bytes, of which 22 are its own.
-NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
+    from dsh_lightrag.server.core.models import Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +20,11 @@ class Entry:
     """What is remembered of a workspace.
 
     Attributes:
-        embedding: the name of the embedding model that its vectors are of.
-        dimensions: the length of these vectors.
+        vectors: which model its vectors are of.
         deleting: ids whose deletion was acknowledged and has not ended.
     """
 
-    embedding: str
-    dimensions: int
+    vectors: Vectors
     deleting: tuple[str, ...] = ()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dsh_lightrag.errors import ConfigurationError
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from dsh_lightrag.server.core.models import ChatModel, EmbeddingModel
+    from dsh_lightrag.server.models import Endpoint
 
 _URL = "the database URL"
 # libpq's parameters of a URL, and LightRAG's variables for them.
@@ -43,30 +43,32 @@ class CoreSettings:
     """What a keeper is built from.
 
     Attributes:
-        folder: where workspaces are kept; on PostgreSQL it stays empty.
+        data: the server's folder; workspaces on files lie in `lightrag/<workspace>/` in it.
         chat: the chat model: LightRAG indexes nothing without one.
-        embedding: the embedding model; a workspace remembers it and refuses another one.
+        embedder: the embedding model, of this machine or at an endpoint; a workspace remembers
+            it and refuses another one.
         database_url: a `postgresql://` URL, or empty to keep everything in files.
         graph: where PostgreSQL keeps the graph.
-        chat_calls: how many chat calls all workspaces together make at once.
-        embedding_calls: how many embedding calls all workspaces together make at once.
         documents_at_once: how many documents one workspace processes at once.
         database_connections: how many connections the process opens at most.
         cosine_threshold: the likeness below which a vector is no match.
         summary_language: the language of descriptions in the graph.
     """
 
-    folder: Path
-    chat: ChatModel
-    embedding: EmbeddingModel
+    data: Path
+    chat: Endpoint
+    embedder: Literal["minilm", "static"] | Endpoint = "minilm"
     database_url: str = field(default="", repr=False)
     graph: Graph = Graph.TABLES
-    chat_calls: int = 4
-    embedding_calls: int = 8
     documents_at_once: int = 2
     database_connections: int = 20
     cosine_threshold: float = 0.2
     summary_language: str = "English"
+
+    @property
+    def folder(self) -> Path:
+        """The folder that LightRAG works in; on PostgreSQL it stays empty."""
+        return self.data / "lightrag"
 
 
 def refuse_workspace_variables(environment: Mapping[str, str]) -> None:

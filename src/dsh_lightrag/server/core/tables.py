@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from dsh_lightrag.server.backend import BackendError, WorkspaceLockedError
+from dsh_lightrag.server.core.models import Vectors
 from dsh_lightrag.server.core.registry import Entry
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ class Tables:
             )
         if row is None:
             return None
-        return Entry(row["embedding"], row["dimensions"], tuple(json.loads(row["deleting"])))
+        vectors = Vectors(row["embedding"], row["dimensions"])
+        return Entry(vectors, tuple(json.loads(row["deleting"])))
 
     async def add(self, name: str, entry: Entry) -> bool:
         """Insert the workspace's row; one that is half dropped is emptied first."""
@@ -101,8 +103,8 @@ class Tables:
                 "INSERT INTO dsh_workspaces (name, embedding, dimensions) VALUES ($1, $2, $3) "
                 "ON CONFLICT DO NOTHING RETURNING true",
                 name,
-                entry.embedding,
-                entry.dimensions,
+                entry.vectors.model,
+                entry.vectors.dimensions,
             )
         return bool(done)
 
