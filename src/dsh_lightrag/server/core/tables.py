@@ -10,14 +10,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
+from dsh_lightrag.errors import ConfigurationError
 from dsh_lightrag.server.backend import BackendError, WorkspaceLockedError
 from dsh_lightrag.server.core.models import Vectors
 from dsh_lightrag.server.core.registry import Entry
+from dsh_lightrag.server.core.settings import Graph
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -45,16 +48,20 @@ WHERE column_name = 'workspace' AND table_type = 'BASE TABLE'
   AND table_name LIKE 'lightrag\_%' AND table_schema = ANY(current_schemas(false))
 ORDER BY 1
 """
+_AGE_SUFFIX = "chunk_entity_relation"
 _HAS_AGE = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'age')"
 _AGE_GRAPH = "SELECT name FROM ag_catalog.ag_graph WHERE name = $1"
 _DROP_AGE_GRAPH = "SELECT ag_catalog.drop_graph($1::name, true)"
+_AGE_VERSION = "SELECT default_version FROM pg_available_extensions WHERE name = 'age'"
+_FIRST_BAD_AGE = (1, 8)  # LightRAG refuses it too: it ends the database's process
 
 
 class Tables:
     """The registry over the table `dsh_workspaces`, in the schema that LightRAG uses."""
 
-    def __init__(self, url: str, variables: Mapping[str, str]) -> None:
+    def __init__(self, url: str, variables: Mapping[str, str], graph: Graph) -> None:
         self._url = url
+        self._graph = graph
         self._user = variables["POSTGRES_USER"]
         self._database = variables["POSTGRES_DATABASE"]
         self._connection: Any = None
@@ -62,8 +69,14 @@ class Tables:
         self._held: set[str] = set()  # with a lock on the present connection
 
     async def start(self) -> None:
-        """Make the table, and drop what a killed process left half dropped."""
+        """Make the table, and drop what a killed process left half dropped.
+
+        Raises:
+            ConfigurationError: Apache AGE is wanted, and is not there or is too new.
+        """
         async with self._session() as connection:
+            if self._graph is Graph.AGE:
+                refuse_age(await connection.fetchval(_AGE_VERSION))
             await connection.execute(_TABLE)
             for row in await connection.fetch("SELECT name FROM dsh_workspaces WHERE dropped"):
                 if await _try_lock(connection, row["name"]):
@@ -182,6 +195,22 @@ class Tables:
         )
 
 
+def refuse_age(version: str | None) -> None:
+    """Refuse a version of Apache AGE that LightRAG cannot use; None is a missing one.
+
+    Raises:
+        ConfigurationError: saying which can be used.
+    """
+    numbers = tuple(int(number) for number in re.findall(r"[0-9]+", version or "")[:2])
+    if not numbers or numbers >= _FIRST_BAD_AGE:
+        found = f"has Apache AGE {version}" if version else "has no Apache AGE"
+        raise ConfigurationError(
+            "graph",
+            f"The database {found}.",
+            f"Use {Graph.TABLES.value}, which needs no extension, or AGE 1.7.",
+        )
+
+
 def _key(name: str) -> int:
     """Return the advisory lock's number: 64 bits of a digest, the same in every process."""
     digest = hashlib.blake2b(f"dsh-lightrag workspace {name}".encode(), digest_size=8).digest()
@@ -203,7 +232,7 @@ async def _empty(connection: Any, name: str) -> None:
             # The table's name was quoted by PostgreSQL itself.
             await connection.execute(f"DELETE FROM {row[0]} WHERE workspace = $1", name)  # noqa: S608 - as above
         if await connection.fetchval(_HAS_AGE):
-            graph = f"{name}_chunk_entity_relation"
+            graph = _AGE_SUFFIX if name == "default" else f"{name}_{_AGE_SUFFIX}"
             if await connection.fetchval(_AGE_GRAPH, graph):
                 await connection.execute(_DROP_AGE_GRAPH, graph)
         await connection.execute("DELETE FROM dsh_workspaces WHERE name = $1", name)
