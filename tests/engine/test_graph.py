@@ -119,12 +119,12 @@ def test_an_empty_graph_ranks_nothing():
     assert view.chunks_of(5) == []
 
 
-def test_names_are_listed_by_how_often_they_stand_and_found_by_how_they_begin(engine):
+def test_names_are_listed_by_how_often_they_stand_and_found_by_what_they_contain(engine):
     for text in ("We saw Marie Curie.", "So did Marie Curie, with Pierre Curie.", "Here Bohr sat."):
         engine.insert(Document(text))
 
     assert engine.popular_names(1) == ["Marie Curie"]
-    assert engine.search_names("cur ma") == ["Marie Curie"]
+    assert engine.search_names("IE CUR") == ["Marie Curie"]
     assert set(engine.search_names("curie")) >= {"Marie Curie", "Pierre Curie"}
     assert engine.search_names("?!") == []
 
