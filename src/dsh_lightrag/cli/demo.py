@@ -97,7 +97,7 @@ def _lightrag_server() -> Iterator[str]:
     # Not at the top: the server and what it needs are loaded by those who want them.
     from dsh_lightrag.demo.server import LightRagServer, ServerStartError  # noqa: PLC0415 - as above
     from dsh_lightrag.demo.stub_model import StubModel  # noqa: PLC0415 - as above
-    from dsh_lightrag.demo.vocabulary import VocabularyError  # noqa: PLC0415 - as above
+    from dsh_lightrag.vocabulary import VocabularyError  # noqa: PLC0415 - as above
 
     with StubModel() as model:
         server = LightRagServer(model)
