@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager
@@ -82,7 +83,7 @@ def elsewhere():
 
 
 @contextmanager
-def _elsewhere(settings, workspace, **documents):
+def _elsewhere(settings, workspace, folder=None, **documents):
     told = {
         "data": str(settings.data),
         "url": settings.database_url,
@@ -96,6 +97,8 @@ def _elsewhere(settings, workspace, **documents):
         [sys.executable, str(program), json.dumps(told)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         text=True,
     )
     try:

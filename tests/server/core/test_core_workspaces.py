@@ -206,11 +206,21 @@ async def test_files_of_the_working_folder_configure_nothing(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.ini").write_text("[postgres]\nworkspace = shared\n", encoding="utf-8")
-    (tmp_path / ".env").write_text("POSTGRES_WORKSPACE=shared\nTOP_K=1\n", encoding="utf-8")
     async with keeping(settings) as keeper:
         one, two = await keeper.opening("kb_one"), await keeper.opening("kb_two")
         await put(one, marie=MARIE)
         assert (await two.page(PageWanted())).total == 0
+
+
+async def test_a_dotenv_file_of_the_working_folder_is_not_read(
+    on_files, keeping, elsewhere, tmp_path
+):
+    # LightRAG ends the process where it sees this variable.
+    (tmp_path / ".env").write_text("ENTITY_TYPES=person\n", encoding="utf-8")
+    async with keeping(on_files) as keeper:
+        await keeper.create("kb_a")
+    with elsewhere(on_files, "kb_a", folder=tmp_path) as other:
+        assert other.said() == "open"
 
 
 async def test_vectors_of_another_model_are_refused_and_left_alone(settings, keeping, model):

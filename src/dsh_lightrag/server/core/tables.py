@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 import re
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -25,6 +25,8 @@ from dsh_lightrag.server.core.settings import Graph
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
+# A lost connection, a restarted server, a statement that took too long.
+_FAULTS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
 _CONNECT_S = 30
 _STATEMENT_S = 60
 
@@ -145,8 +147,9 @@ class Tables:
     async def release(self, name: str) -> None:
         """Give the advisory lock back; with a lost connection it is gone already."""
         async with self._turn:
-            if name in self._held and not self._connection.is_closed():
-                await _unlock(self._connection, name)
+            with suppress(*_FAULTS):
+                if name in self._held and not self._connection.is_closed():
+                    await _unlock(self._connection, name)
             self._held.discard(name)
 
     async def remove(self, name: str) -> bool:
@@ -164,8 +167,9 @@ class Tables:
     async def close(self) -> None:
         """Close the connection, and every lock with it."""
         async with self._turn:
-            if self._connection is not None:
-                await self._connection.close(timeout=_CONNECT_S)
+            with suppress(*_FAULTS):
+                if self._connection is not None:
+                    await self._connection.close(timeout=_CONNECT_S)
             self._connection = None
             self._held.clear()
 
@@ -178,7 +182,7 @@ class Tables:
                     self._held.clear()
                     self._connection = await self._connect()
                 yield self._connection
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except _FAULTS as error:
                 # Their texts may hold an address or a row, and help nobody without the log.
                 raise BackendError(
                     f"The database failed ({type(error).__name__}).",
