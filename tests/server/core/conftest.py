@@ -71,6 +71,10 @@ class Elsewhere:
         """Return its first line: `open`, or why it could not."""
         return self._process.stdout.readline().strip()
 
+    def end(self):
+        """End it as an operator would; return what it wrote to its log."""
+        return self._process.communicate(timeout=60)[1]
+
     def kill(self):
         self._process.kill()
         self._process.wait(30)
@@ -97,6 +101,7 @@ def _elsewhere(settings, workspace, folder=None, **documents):
         [sys.executable, str(program), json.dumps(told)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         text=True,
@@ -105,7 +110,10 @@ def _elsewhere(settings, workspace, folder=None, **documents):
         yield Elsewhere(process)
     finally:
         try:
-            process.communicate(timeout=60)  # closes its stdin, which ends it
+            if process.poll() is None:
+                process.communicate(timeout=60)  # closes its stdin, which ends it
         finally:
             process.kill()
             process.wait(30)
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                pipe.close()

@@ -89,12 +89,12 @@ async def test_a_failing_model_is_a_failure_and_no_empty_answer(on_files, keepin
 async def test_an_answer_is_never_one_of_before(on_files, keeping):
     async with keeping(on_files) as keeper:
         backend = await keeper.opening("kb_a")
-        await put(backend, ada=ADA)
-        before = await backend.answer(ask(QUESTION, mode="naive"), stream=False)
-        await put(backend, marie=MARIE)
-        after = await backend.answer(ask(QUESTION, mode="naive"), stream=False)
-        assert "polonium" in after.text
+        await put(backend, radium="Marie Curie discovered radium with Pierre Curie.")
+        before = await backend.answer(ask(QUESTION), stream=False)
+        assert before.llm_generated
         assert "polonium" not in before.text
+        await put(backend, marie=MARIE)
+        assert "polonium" in (await backend.answer(ask(QUESTION), stream=False)).text
 
 
 async def test_a_document_that_a_model_failed_says_why_and_is_processed_when_asked_again(

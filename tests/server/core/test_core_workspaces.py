@@ -212,15 +212,17 @@ async def test_files_of_the_working_folder_configure_nothing(
         assert (await two.page(PageWanted())).total == 0
 
 
-async def test_a_dotenv_file_of_the_working_folder_is_not_read(
-    on_files, keeping, elsewhere, tmp_path
+async def test_a_process_reads_no_dotenv_file_and_logs_no_name_path_or_text(
+    settings, keeping, elsewhere, tmp_path
 ):
     # LightRAG ends the process where it sees this variable.
     (tmp_path / ".env").write_text("ENTITY_TYPES=person\n", encoding="utf-8")
-    async with keeping(on_files) as keeper:
-        await keeper.create("kb_a")
-    with elsewhere(on_files, "kb_a", folder=tmp_path) as other:
+    async with keeping(settings) as keeper:
+        await keeper.create("kb_secret")
+    with elsewhere(settings, "kb_secret", folder=tmp_path, marie=MARIE) as other:
         assert other.said() == "open"
+        log = other.end()
+    assert log == ""
 
 
 async def test_vectors_of_another_model_are_refused_and_left_alone(settings, keeping, model):
@@ -238,10 +240,6 @@ async def test_vectors_of_another_model_are_refused_and_left_alone(settings, kee
 async def test_a_workspace_that_another_process_holds_is_refused(settings, keeping, elsewhere):
     async with keeping(settings) as keeper:
         await keeper.create("kb_a")
-        backend = await keeper.open("kb_a")
-        with elsewhere(settings, "kb_a") as other:
-            assert other.said() == "WorkspaceLockedError"
-        await backend.close()
         with elsewhere(settings, "kb_a") as other:
             assert other.said() == "open"
             with pytest.raises(WorkspaceLockedError):
