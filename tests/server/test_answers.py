@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 
+import httpx
 import pytest
 from faltering_model import SECRET, FalteringModel
 from our_server import in_process, settled
 
 from dsh_lightrag.demo.stub_model import Backend, StubModel
 from dsh_lightrag.server.embedded import EmbeddedKeeper, EmbeddedSettings
+from dsh_lightrag.server.failures import LastResort
 from dsh_lightrag.server.models import Endpoint
 from dsh_lightrag.server.settings import ServerSettings
 
@@ -142,15 +144,33 @@ async def test_a_refused_input_is_repeated_nowhere(client):
         assert secret not in answer.text
 
 
-async def test_a_bug_is_answered_with_an_id_and_without_its_words(client, tmp_path, capsys):
-    # A base whose file is a folder: nothing that the engine has words for.
+async def test_a_base_that_cannot_be_opened_is_told_without_its_path(client, tmp_path, capsys):
     await client.put("/workspaces/broken")
     (tmp_path / "bases" / "broken" / "base.sqlite").mkdir(parents=True)
-    answer = await client.get("/documents/status_counts", headers={"LIGHTRAG-WORKSPACE": "broken"})
-    assert answer.status_code >= 500
-    error_id = answer.json()["detail"].rpartition("(error_id: ")[2].rstrip(")")
+    headers = {"LIGHTRAG-WORKSPACE": "broken"}
+    answer = await client.get("/documents/status_counts", headers=headers)
+    assert (answer.status_code, answer.json()["reason"]) == (500, "workspace_broken")
     assert str(tmp_path) not in answer.text
-    assert "Traceback" not in answer.text
+    (failed,) = failures(capsys)
+    assert failed["error_id"] in answer.json()["detail"]
+    assert failed["route"] == "/documents/status_counts"
+
+
+async def test_a_bug_is_answered_with_an_id_and_without_its_words(capsys):
+    async def broken(_scope, _receive, _send):
+        raise RuntimeError("at /srv/secret/place")
+
+    transport = httpx.ASGITransport(LastResort(broken))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        answer = await client.get("/secret-path")
+    (failed,) = failures(capsys)
+    assert answer.status_code == 500
+    assert answer.json() == {"detail": f"Internal server error (error_id: {failed['error_id']})"}
+    assert (failed["error"], failed["route"]) == ("RuntimeError", None)
+    assert "secret" not in json.dumps(failed)
+
+
+def failures(capsys):
+    """Return the records of failed requests."""
     records = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    (failed,) = [one for one in records if one["event"] == "request_failed"]
-    assert (failed["error_id"], failed["route"]) == (error_id, "/documents/status_counts")
+    return [one for one in records if one["event"] == "request_failed"]

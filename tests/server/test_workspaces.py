@@ -112,6 +112,14 @@ async def test_a_removed_workspace_leaves_nothing_to_its_successor(client, tmp_p
     assert (await settled(client, **into("team_a"))) == []
 
 
+async def test_default_is_emptied_and_never_missing(client):
+    body = {"text": "Ada Lovelace wrote Programs.", "file_source": "ada.txt"}
+    await client.post("/documents/text", json=body)
+    await settled(client)
+    assert (await client.delete("/workspaces/default")).json()["status"] == "dropped"
+    assert await settled(client) == []
+
+
 async def test_health_says_that_workspaces_are_apart(client):
     health = (await client.get("/health")).json()
     assert health["workspace_isolation"] is True

@@ -51,6 +51,8 @@ class Filing:
         async with self._turns:
             try:
                 text = await asyncio.to_thread(self._text, path)
+            except FileNotFoundError:  # cleared away meanwhile, as somebody wished
+                return "The file is gone."
             except (ConversionError, OSError) as error:
                 # An OSError's own words hold a path.
                 known = isinstance(error, ConversionError)

@@ -16,7 +16,7 @@ from dsh_lightrag.logs import frames_of, get_logger
 from dsh_lightrag.server.backend import BusyError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from dsh_lightrag.server.backend import Backend, Keeper
 
@@ -29,6 +29,10 @@ class _Slot:
     leases: int = 0
     used_at: float = 0.0
     free: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+async def _nothing() -> None:
+    """Do nothing."""
 
 
 class Pool:
@@ -97,14 +101,18 @@ class Pool:
         self._refuse_while_dropping(workspace)
         return await self._keeper.create(workspace)
 
-    async def drop(self, workspace: str, *, wait_s: float) -> bool:
+    async def drop(
+        self, workspace: str, *, wait_s: float, first: Callable[[], Awaitable[None]] = _nothing
+    ) -> bool:
         """Remove a workspace once nobody uses it; False when there was none.
+
+        `first` removes what belongs to it elsewhere, while nobody can come in or make it anew.
 
         Raises:
             BusyError: it is still in use after `wait_s` seconds, or being removed already.
         """
         self._refuse_while_dropping(workspace)
-        dropping = asyncio.create_task(self._drop(workspace, wait_s))
+        dropping = asyncio.create_task(self._drop(workspace, wait_s, first))
         self._dropping[workspace] = dropping
         dropping.add_done_callback(lambda _: self._dropping.pop(workspace, None))
         return await asyncio.shield(dropping)
@@ -188,7 +196,9 @@ class Pool:
         closing.add_done_callback(lambda _: self._closing.pop(workspace, None))
         return closing
 
-    async def _drop(self, workspace: str, wait_s: float) -> bool:
+    async def _drop(
+        self, workspace: str, wait_s: float, first: Callable[[], Awaitable[None]]
+    ) -> bool:
         if slot := self._slots.get(workspace):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
@@ -200,6 +210,7 @@ class Pool:
                 self._start_closing(workspace)
         if closing := self._closing.get(workspace):
             await closing
+        await first()
         return await self._keeper.drop(workspace)
 
 

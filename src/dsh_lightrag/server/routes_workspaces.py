@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 
 from dsh_lightrag.server.refusal import RefusalError
 from dsh_lightrag.server.services import NEEDS_KEY, ServicesOf
+from dsh_lightrag.server.settings import DEFAULT_WORKSPACE
 from dsh_lightrag.server.workspaces import checked_name
 
 
@@ -46,9 +47,17 @@ async def create_workspace(workspace: str, services: ServicesOf) -> JSONResponse
 
 @router.delete("/workspaces/{workspace}")
 async def drop_workspace(workspace: str, services: ServicesOf) -> dict[str, str]:
-    """Remove a workspace with all it holds; one that is not there is removed already."""
+    """Remove a workspace with all it holds; one that is not there is removed already.
+
+    `default` is there as long as the server runs: it is made anew, empty.
+    """
     name = checked_name(workspace)
-    gone = await services.pool.drop(name, wait_s=services.settings.drop_wait_s)
-    await services.inputs.remove(name)
+    gone = await services.pool.drop(
+        name,
+        wait_s=services.settings.drop_wait_s,
+        first=lambda: services.inputs.remove(name),
+    )
     services.scans.forget(name)
+    if name == DEFAULT_WORKSPACE:
+        await services.pool.create(name)
     return {"status": "dropped" if gone else "not_found", "workspace": name}
