@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from dataclasses import replace
 
 import pytest
 from core_support import ADA, MARIE, ask, files_of, idle, put
@@ -24,7 +25,9 @@ async def test_a_document_becomes_evidence_and_a_graph(settings, keeping):
         # The id that LightRAG's own server makes.
         assert row.id == "doc-" + hashlib.md5(b"marie.md", usedforsecurity=False).hexdigest()
         assert (row.status, row.track_id, row.chunks_count) == ("processed", "track-1", 1)
+        # Each document has its own, also of those that are processed together.
         assert row.metadata["llm_tokens"] > 100
+        assert (await backend.named("ada.md")).metadata["llm_tokens"] > 100
         found = await backend.evidence(ask("Who discovered polonium?"))
         assert "marie.md" in files_of(found)
         assert found.references[0].content
@@ -38,6 +41,15 @@ async def test_a_document_becomes_evidence_and_a_graph(settings, keeping):
         assert {"Marie Curie", "Pierre Curie"} <= {node.id for node in graph.nodes}
         assert graph.edges
         assert (await backend.subgraph("Nobody", 2, 100)).nodes == ()
+
+
+async def test_the_embedding_model_of_this_machine_serves_too(settings, keeping):
+    async with keeping(replace(settings, embedder="minilm", cosine_threshold=0.2)) as keeper:
+        backend = await keeper.opening("kb_a")
+        await put(backend, marie=MARIE, ada=ADA)
+        found = await backend.evidence(ask("Who found a new chemical element?", mode="naive"))
+        assert found.chunks[0].file_path == "marie.md"
+        assert keeper.configuration()["embedding_binding"] == "minilm"
 
 
 async def test_of_many_inserts_of_one_name_one_is_filed(settings, keeping):

@@ -65,10 +65,12 @@ async def test_ten_workspaces_ingest_at_once(settings, keeping):
 async def test_a_closed_workspace_keeps_its_data_and_none_of_its_memory(settings, keeping):
     async with keeping(settings) as keeper:
         await keeper.create("kb_a")
+        running = asyncio.all_tasks()
         backend = await keeper.open("kb_a")
         await put(backend, marie=MARIE)
         before = await backend.page(PageWanted())
         await backend.close()
+        assert asyncio.all_tasks() <= running
         assert shared.get_final_namespace("pipeline_status", "kb_a") == "kb_a:pipeline_status"
         with pytest.raises(PipelineNotInitializedError):
             await shared.get_namespace_data("pipeline_status", workspace="kb_a")
