@@ -265,13 +265,26 @@ class ChatEndpoint:
     def complete(self, instructions: str, text: str, schema: Mapping[str, Any] | None) -> ChatReply:
         """Answer from a thread, as the engine asks; raises as an embedder does."""
         messages = [{"role": "system", "content": instructions}, {"role": "user", "content": text}]
+        return self._completed(messages, schema)
+
+    def converse(self, messages: Sequence[Mapping[str, str]], *, urgent: bool) -> ChatReply:
+        """Answer a conversation from a thread; raises as an embedder does."""
+        return self._completed(messages, None, urgent=urgent)
+
+    def _completed(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        schema: Mapping[str, Any] | None,
+        *,
+        urgent: bool = False,
+    ) -> ChatReply:
         forms = model_wire.chat_forms(schema)
         start = self._form if schema else 0
         refused: ModelFaultError | None = None
         for number, form in enumerate(forms[start:], start):
             body = model_wire.chat_request(self._door.endpoint.model, messages, form)
             try:
-                told = self._door.post(_CHAT, body, model_wire.read_completion)
+                told = self._door.post(_CHAT, body, model_wire.read_completion, urgent=urgent)
             except ModelUnavailableError:
                 raise
             except ModelFaultError as refusal:

@@ -21,8 +21,10 @@ from dsh_lightrag.server.embedded.threads import Threads
 from dsh_lightrag.server.models import ChatEndpoint, EmbeddingEndpoint, Endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from dsh_lightrag.engine import Progress
 
 
 BASE_FILE = "base.sqlite"
@@ -131,7 +133,16 @@ class EmbeddedKeeper:
         await backend.resume()
         return backend
 
-    def _open(self, path: Path) -> Engine:
+    def reindex(self, workspace: str, report: Callable[[Progress], None]) -> Progress:
+        """Make the vectors of a closed workspace with this model; blocks until all are there.
+
+        What is there of this model stays, so that a run that was broken off goes on.
+        Raises `EngineError`.
+        """
+        with self._open(self._folder(workspace) / BASE_FILE, reindex=True) as engine:
+            return engine.catch_up(report)
+
+    def _open(self, path: Path, *, reindex: bool = False) -> Engine:
         self._sweep()
         if isinstance(self._embedder, EmbeddingEndpoint):
             # An endpoint that is down must not keep a base from opening that knows its vectors.
@@ -141,6 +152,7 @@ class EmbeddedKeeper:
             embedder=self._embedder,
             chat=self._chat,
             options=EngineOptions(chunks=self._settings.chunks),
+            reindex=reindex,
         )
 
     async def drop(self, workspace: str) -> bool:
