@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from typing import Annotated
 
@@ -50,5 +51,6 @@ def serve(  # noqa: PLR0913 - one per flag
     def listening(url: str) -> None:
         show(Text(f"Serving {hosting.data} at {url} until Ctrl-C."))
 
-    asyncio.run(run_server(keeper, settings, listening))
+    with contextlib.suppress(KeyboardInterrupt):  # how this ends
+        asyncio.run(run_server(keeper, settings, listening))
     return 0
