@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import subprocess
@@ -50,35 +51,49 @@ class Process:
 async def in_process(keeper, settings):
     """Yield a client of the application, its lifespan run as a server runs it."""
     app = build_app(keeper, settings)
-    events, told = anyio.create_memory_object_stream(2), anyio.create_memory_object_stream(2)
+    events, told = asyncio.Queue(), asyncio.Queue()
 
     async def live():
-        await app({"type": "lifespan"}, events[1].receive, told[0].send)
+        await app({"type": "lifespan"}, events.get, told.put)
 
     async with anyio.create_task_group() as group:
         group.start_soon(live)
-        await events[0].send({"type": "lifespan.startup"})
-        assert (await told[1].receive())["type"] == "lifespan.startup.complete"
+        await events.put({"type": "lifespan.startup"})
+        assert (await told.get())["type"] == "lifespan.startup.complete"
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
             try:
                 yield client
             finally:
-                await events[0].send({"type": "lifespan.shutdown"})
-                assert (await told[1].receive())["type"] == "lifespan.shutdown.complete"
-    for stream in (*events, *told):
-        stream.close()
+                await events.put({"type": "lifespan.shutdown"})
+                assert (await told.get())["type"] == "lifespan.shutdown.complete"
 
 
-async def settled(client, **headers):
-    """Wait until a workspace has nothing to do; return its documents."""
+async def settled(client, of=0, **headers):
+    """Wait until a workspace of so many documents has nothing to do; return its documents."""
     deadline = time.monotonic() + START_S
     while True:
         status = (await client.get("/documents/pipeline_status", headers=headers)).json()
         page = (await client.post("/documents/paginated", json={}, headers=headers)).json()
-        counts = page["status_counts"]
-        idle = not (status["busy"] or status["scanning"] or status["pending_enqueues"])
-        if idle and counts["all"] == counts["processed"] + counts["failed"]:
+        if _is_settled(status, page, of):
             return page["documents"]
         assert time.monotonic() < deadline, status
         await anyio.sleep(0.02)
+
+
+def settled_over(client, of=0):
+    """Wait as `settled` does, over a socket."""
+    deadline = time.monotonic() + START_S
+    while True:
+        status = client.get("/documents/pipeline_status").json()
+        page = client.post("/documents/paginated", json={}).json()
+        if _is_settled(status, page, of):
+            return page["documents"]
+        assert time.monotonic() < deadline, status
+        time.sleep(0.02)
+
+
+def _is_settled(status, page, of):
+    counts = page["status_counts"]
+    idle = not (status["busy"] or status["scanning"] or status["pending_enqueues"])
+    return idle and of <= counts["all"] == counts["processed"] + counts["failed"]

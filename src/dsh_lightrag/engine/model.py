@@ -24,13 +24,14 @@ class Mode(StrEnum):
 
 
 class Signal(StrEnum):
-    """One way of ranking chunks for a question; the last three come from the graph."""
+    """One way of ranking chunks for a question; the last four come from the graph."""
 
     VECTORS = "vectors"
     KEYWORDS = "keywords"
     ENTITIES = "entities"
     RELATIONS = "relations"
     CONTEXT = "context"
+    LINKS = "links"
 
 
 class DocumentStatus(StrEnum):

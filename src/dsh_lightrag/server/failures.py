@@ -60,7 +60,21 @@ def classify(error: backend.BackendError) -> tuple[int, str]:
 def said_of(error: backend.BackendError, marked: str) -> str:
     """Return what a client is told: the problem, its mend, and the id of a server's fault."""
     status, _ = classify(error)
+    if isinstance(error, backend.WorkspaceBrokenError):  # its words name files
+        return f"The workspace cannot be opened; the server's log says why. (error_id: {marked})"
     return f"{error} (error_id: {marked})" if status >= _SERVER_FAULT else str(error)
+
+
+def told_late(scope: Scope, error: Exception) -> str:
+    """Record what broke a reply whose status was sent, and return what its client is told."""
+    marked = error_id()
+    if isinstance(error, backend.BackendError):
+        status, reason = classify(error)
+        record(scope, status, reason=reason, error_id=marked, streaming=True)
+        return said_of(error, marked)
+    fault = {"error": type(error).__name__, "frames": frames_of(error)}
+    record(scope, _SERVER_FAULT, reason="bug", error_id=marked, streaming=True, **fault)
+    return f"{_INTERNAL} (error_id: {marked})"
 
 
 def record(scope: Scope, status: int, **facts: object) -> None:
@@ -77,7 +91,9 @@ async def _answer_backend(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, backend.BackendError)  # noqa: S101 - what this is registered for
     status, reason = classify(error)
     marked = error_id()
-    record(request.scope, status, reason=reason, error_id=marked)
+    broken = isinstance(error, backend.WorkspaceBrokenError)
+    why = {"problem": error.problem} if broken else {}
+    record(request.scope, status, reason=reason, error_id=marked, **why)
     body = {"detail": said_of(error, marked), "reason": reason}
     return JSONResponse(body | ({"error_id": marked} if status >= _SERVER_FAULT else {}), status)
 

@@ -179,6 +179,11 @@ class _Door:
                     refuse_too_much(len(content))
         except httpx.HTTPError as error:
             raise _FailedError.of_transport(error) from error
+        except RuntimeError as error:
+            if not self._client.is_closed:
+                raise
+            # A worker that was left behind asks on after its keeper was closed.
+            raise _FailedError("is not asked any more", again=False) from error
         self.refuse_status(response, bytes(content))
         try:
             return read(bytes(content))
@@ -282,7 +287,8 @@ class ChatEndpoint:
         self._door = _Door(endpoint, "chat")
         self._form = 0  # of the forms with a schema, the first that the server accepted
         self._client: httpx.AsyncClient | None = None
-        self._answers = anyio.CapacityLimiter(self._door.half)
+        # A semaphore: a stream is begun in one task and read on in another.
+        self._answers = anyio.Semaphore(self._door.half)
 
     def complete(self, instructions: str, text: str, schema: Mapping[str, Any] | None) -> ChatReply:
         """Answer from a thread, as the engine asks; raises as an embedder does."""

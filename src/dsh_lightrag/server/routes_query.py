@@ -10,8 +10,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from dsh_lightrag.server import replies
-from dsh_lightrag.server.backend import BackendError, Evidence
-from dsh_lightrag.server.failures import classify, error_id, record, said_of
+from dsh_lightrag.server.backend import Evidence
+from dsh_lightrag.server.failures import told_late
 from dsh_lightrag.server.requests import QueryRequest  # noqa: TC001 - FastAPI reads it at run time
 from dsh_lightrag.server.services import NEEDS_KEY, Leased
 
@@ -79,11 +79,8 @@ async def _lines(
         try:
             async for piece in answer.text:
                 yield _line(response=piece)
-        except BackendError as error:
-            marked = error_id()
-            status, reason = classify(error)
-            record(request.scope, status, reason=reason, error_id=marked, streaming=True)
-            yield _line(error=said_of(error, marked))
+        except Exception as error:  # noqa: BLE001 - the status is sent: only a line can tell it
+            yield _line(error=told_late(request.scope, error))
     if asked.include_progress:
         yield _line(response_time=round(time.perf_counter() - started, 3))
 

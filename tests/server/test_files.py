@@ -1,0 +1,223 @@
+"""Files: uploaded or scanned, converted in the background, refused with their reason."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import zipfile
+
+import httpx
+from our_server import in_process, settled, settled_over
+
+from dsh_lightrag.server.embedded import EmbeddedKeeper, EmbeddedSettings
+from dsh_lightrag.server.inputs import UPLOADS
+from dsh_lightrag.server.settings import ServerSettings
+
+PAGE = b"# Turing\n\nAlan Turing worked at Bletchley Park."
+
+
+async def upload(client, name, data, **headers):
+    return await client.post("/documents/upload", files={"file": (name, data)}, headers=headers)
+
+
+async def scan(client, **headers):
+    """Scan, wait for the end, and return the job."""
+    begun = (await client.post("/documents/scan", headers=headers)).json()
+    assert begun["status"] == "scanning_started"
+    await settled(client, **headers)
+    path = f"/documents/scan/status/{begun['track_id']}"
+    return (await client.get(path, headers=headers)).json()
+
+
+def packed(**parts):
+    """Return a package of files as the current Office formats are."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as package:
+        for name, part in parts.items():
+            package.writestr(name.replace("__", "/"), part)
+    return data.getvalue()
+
+
+async def test_an_uploaded_file_becomes_a_document_of_its_name(client, tmp_path):
+    answer = await upload(client, "turing.md", PAGE)
+    assert (answer.status_code, answer.json()["status"]) == (200, "success")
+    (row,) = await settled(client)
+    assert (row["file_path"], row["status"]) == ("turing.md", "processed")
+    assert row["track_id"] == answer.json()["track_id"]
+    found = await client.post("/query/data", json={"query": "Where did Turing work?"})
+    assert "Bletchley" in found.json()["data"]["chunks"][0]["content"]
+    assert [path for path in (tmp_path / "inputs").rglob("*") if path.is_file()] == []
+
+
+async def test_a_name_that_is_stored_waiting_or_lying_there_is_refused(client, tmp_path):
+    await upload(client, "turing.md", PAGE)
+    await settled(client)
+    again = await upload(client, "turing.md", b"Other words.")
+    assert (again.status_code, "already contains" in again.json()["detail"]) == (409, True)
+    folder = tmp_path / "inputs" / "default"
+    (folder / "lying.md").write_text("Lying there.", encoding="utf-8")
+    assert (await upload(client, "lying.md", PAGE)).status_code == 409
+
+
+async def test_of_many_uploads_of_one_name_one_is_taken(client):
+    answers = await asyncio.gather(
+        *(upload(client, "race.md", f"Words of number {i}.".encode()) for i in range(8))
+    )
+    assert sorted(answer.status_code for answer in answers) == [200] + [409] * 7
+    (row,) = await settled(client)
+    assert row["status"] == "processed"
+
+
+async def test_of_many_texts_of_one_name_one_is_taken(client):
+    bodies = [{"text": f"Words of {i}.", "file_source": "race.txt"} for i in range(8)]
+    answers = await asyncio.gather(*(client.post("/documents/text", json=body) for body in bodies))
+    assert sorted(answer.status_code for answer in answers) == [200] + [409] * 7
+    assert len(await settled(client)) == 1
+
+
+async def test_names_that_climb_touch_nothing(client, tmp_path):
+    for name in ("../../evil.txt", "/etc/evil.txt", "a\\evil.txt", "C:evil.txt", ".."):
+        answer = await upload(client, name, PAGE)
+        assert (name, answer.status_code) == (name, 400)
+    assert list(tmp_path.rglob("*evil*")) == []
+    assert await settled(client) == []
+
+
+async def test_files_that_give_no_text_fail_with_their_reason(client):
+    bomb = packed(**{"word__media__a.bin": b"0" * 50_000_000, "word__document.xml": b"<w/>"})
+    climbing = packed(**{"..__..__evil.xml": b"<a/>", "word__document.xml": b"<w/>"})
+    entities = packed(
+        **{"word__document.xml": b'<!DOCTYPE x [<!ENTITY a "aaaa">]><w>&a;</w>'},
+    )
+    bad = {
+        "empty.txt": b"",
+        "picture.pdf": b"\x89PNG not a page",
+        "bomb.docx": bomb,
+        "climbing.docx": climbing,
+        "entities.docx": entities,
+        "binary.txt": bytes(range(256)) * 10,
+    }
+    for name, data in bad.items():
+        assert (name, (await upload(client, name, data)).status_code) == (name, 200)
+    await upload(client, "good.md", PAGE)
+    rows = {row["file_path"]: row for row in await settled(client, of=len(bad) + 1)}
+    assert rows.pop("good.md")["status"] == "processed"
+    for name, row in rows.items():
+        assert (name, row["status"]) == (name, "failed")
+        assert row["error_msg"]
+        assert "/" not in row["error_msg"]
+
+
+async def test_a_file_that_is_too_large_is_refused(tmp_path):
+    settings = ServerSettings(data=tmp_path, max_upload=100_000)
+    keeper = EmbeddedKeeper(EmbeddedSettings(tmp_path, embedder="none"))
+    async with in_process(keeper, settings) as client:
+        answer = await upload(client, "large.txt", b"x" * 100_001)
+        assert answer.status_code == 413
+        assert answer.json()["detail"].startswith("File too large. Maximum size: 0.1MB")
+        assert (await upload(client, "right.txt", b"word " * 20_000)).status_code == 200
+        assert (await upload(client, "huge.txt", b"x" * 3_000_000)).status_code == 413
+
+
+async def test_a_scan_takes_new_files_and_leaves_the_others_alone(client, tmp_path):
+    folder = tmp_path / "inputs" / "default"
+    folder.mkdir(parents=True)
+    (folder / "one.md").write_bytes(PAGE)
+    (folder / "two.txt").write_text("Niels Bohr lived in Copenhagen.", encoding="utf-8")
+    (folder / "bad.pdf").write_bytes(b"no page")
+    (folder / "no-type").write_text("No type.", encoding="utf-8")
+    (folder / "linked.md").symlink_to("/etc/hostname")
+    (folder / "below").mkdir()
+    (folder / "below" / "deep.md").write_bytes(PAGE)
+    job = await scan(client)
+    assert (job["status"], job["counts"]) == (
+        "completed",
+        {"discovered": 3, "claimed_new": 2, "errors": 1},
+    )
+    assert job["samples"]["error"]["items"][0].startswith("bad.pdf: ")
+    rows = {row["file_path"]: row for row in await settled(client)}
+    assert {name: row["status"] for name, row in rows.items()} == {
+        "one.md": "processed",
+        "two.txt": "processed",
+        "bad.pdf": "failed",
+    }
+    assert {row["track_id"] for row in rows.values()} == {job["track_id"]}
+    again = await scan(client)
+    assert again["counts"]["already_processed"] == 2
+    assert len(await settled(client)) == 3
+
+
+async def test_a_second_scan_while_one_runs_is_skipped(client, tmp_path):
+    folder = tmp_path / "inputs" / "default"
+    folder.mkdir(parents=True)
+    for number in range(20):
+        (folder / f"{number}.md").write_text(f"Words of {number}.", encoding="utf-8")
+    first, second = [(await client.post("/documents/scan")).json() for _ in range(2)]
+    assert first["status"] == "scanning_started"
+    assert second["status"] == "scanning_skipped_pipeline_busy"
+    assert len(await settled(client)) == 20
+
+
+async def test_scans_of_workspaces_read_their_own_folders(client, tmp_path):
+    for name in ("one", "two"):
+        await client.put(f"/workspaces/{name}")
+        folder = tmp_path / "inputs" / name
+        folder.mkdir(parents=True)
+        (folder / f"{name}.md").write_bytes(PAGE)
+    job = await scan(client, **{"LIGHTRAG-WORKSPACE": "one"})
+    rows = await settled(client, **{"LIGHTRAG-WORKSPACE": "one"})
+    assert [row["file_path"] for row in rows] == ["one.md"]
+    for other in ("two", "default"):
+        headers = {"LIGHTRAG-WORKSPACE": other}
+        assert await settled(client, **headers) == []
+        path = f"/documents/scan/status/{job['track_id']}"
+        assert (await client.get(path, headers=headers)).status_code == 404
+
+
+async def test_clearing_and_deleting_take_the_files_that_they_are_told_to(client, tmp_path):
+    folder = tmp_path / "inputs" / "default"
+    folder.mkdir(parents=True)
+    for name in ("one.md", "two.md"):
+        (folder / name).write_text(f"Words of {name}.", encoding="utf-8")
+    await scan(client)
+    ids = {row["file_path"]: row["id"] for row in await settled(client)}
+    for name, delete_file in (("one.md", True), ("two.md", False)):
+        body = {"doc_ids": [ids[name]], "delete_file": delete_file}
+        answer = await client.request("DELETE", "/documents/delete_document", json=body)
+        assert answer.json()["status"] == "deletion_started"
+        await settled(client)
+    assert [path.name for path in folder.iterdir()] == ["two.md"]
+    cleared = (await client.delete("/documents")).json()
+    assert cleared["message"] == "All documents cleared successfully. Deleted 1 files."
+    assert [path.name for path in folder.iterdir()] == []
+
+
+async def test_of_several_ids_one_unknown_lets_all_others_live(client):
+    await client.post("/documents/text", json={"text": "Words.", "file_source": "a.txt"})
+    (row,) = await settled(client)
+    body = {"doc_ids": [row["id"], "doc-nope"]}
+    answer = await client.request("DELETE", "/documents/delete_document", json=body)
+    assert (answer.status_code, answer.json()["reason"]) == (404, "unknown_documents")
+    assert "doc-nope" in answer.json()["detail"]
+    assert len(await settled(client)) == 1
+
+
+def test_an_upload_that_was_taken_outlives_a_kill(serving, tmp_path):
+    """Killed at once after the answer, the file is filed by the next server, under its track."""
+    data = tmp_path / "data"
+    first = serving(data=data)
+    many = [
+        httpx.post(
+            f"{first.url}/documents/upload", files={"file": (f"{i}.md", f"Words of {i}.".encode())}
+        )
+        for i in range(6)
+    ]
+    first.process.kill()
+    first.process.wait(30)
+    tracks = {answer.json()["track_id"] for answer in many}
+    second = serving(data=data)
+    with httpx.Client(base_url=second.url) as client:
+        rows = settled_over(client, of=len(many))
+    assert {row["track_id"] for row in rows} == tracks
+    assert second.end() == ""
+    assert not any((data / "inputs" / "default" / UPLOADS).rglob("*.md"))
