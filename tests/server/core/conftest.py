@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import json
+import os
+import subprocess
+import sys
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
 import pytest
+from core_support import settings_over
 
-from dsh_lightrag.demo.stub_model import CHAT_MODEL, EMBEDDING_MODEL, StubModel
-from dsh_lightrag.server.core import CoreSettings, keeper_of
-from dsh_lightrag.server.models import Endpoint
+from dsh_lightrag.demo.stub_model import StubModel
+from dsh_lightrag.server.core import keeper_of
 
 
 @pytest.fixture(scope="module")
@@ -29,18 +34,6 @@ def settings(request, tmp_path, model):
 def on_files(tmp_path, model):
     """Settings of a keeper on files, for what does not depend on the storage."""
     return settings_over(tmp_path / "data", model)
-
-
-def settings_over(folder, model, url=""):
-    return CoreSettings(
-        data=folder,
-        chat=Endpoint(model.url, CHAT_MODEL),
-        embedder=Endpoint(model.url, EMBEDDING_MODEL),
-        database_url=url,
-        # A bag of words lies farther from every question than a real embedding does.
-        cosine_threshold=0.1,
-        database_connections=8,
-    )
 
 
 @pytest.fixture
@@ -66,3 +59,61 @@ async def _keeping(settings):
         for backend in opened:
             await backend.close()
         await keeper.close()
+
+
+class Elsewhere:
+    """A running `elsewhere.py`."""
+
+    def __init__(self, process):
+        self._process = process
+
+    def said(self):
+        """Return its first line: `open`, or why it could not."""
+        return self._process.stdout.readline().strip()
+
+    def end(self):
+        """End it as an operator would; return what it wrote to its log."""
+        return self._process.communicate(timeout=60)[1]
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait(30)
+
+
+@pytest.fixture
+def elsewhere():
+    """Another process that opens a workspace; it ends, or is killed, with the test."""
+    return _elsewhere
+
+
+@contextmanager
+def _elsewhere(settings, workspace, folder=None, **documents):
+    told = {
+        "data": str(settings.data),
+        "url": settings.database_url,
+        "chat": [settings.chat.url, settings.chat.model],
+        "embedder": [settings.embedder.url, settings.embedder.model],
+        "workspace": workspace,
+        "documents": {f"{name}.md": text for name, text in documents.items()},
+    }
+    program = Path(__file__).with_name("elsewhere.py")
+    process = subprocess.Popen(  # noqa: S603 - our own interpreter
+        [sys.executable, str(program), json.dumps(told)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        text=True,
+    )
+    try:
+        yield Elsewhere(process)
+    finally:
+        try:
+            if process.poll() is None:
+                process.communicate(timeout=60)  # closes its stdin, which ends it
+        finally:
+            process.kill()
+            process.wait(30)
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                pipe.close()

@@ -5,11 +5,26 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
+from dsh_lightrag.demo.stub_model import CHAT_MODEL, EMBEDDING_MODEL
 from dsh_lightrag.server.backend import Ask, NewDocument
+from dsh_lightrag.server.core import CoreSettings
+from dsh_lightrag.server.models import Endpoint
 
 WAIT_S = 60.0
 MARIE = "Marie Curie discovered polonium together with Pierre Curie in Paris."
 ADA = "Ada Lovelace wrote notes on the Analytical Engine of Charles Babbage in London."
+
+
+def settings_over(folder, model, url="", embedding=EMBEDDING_MODEL):
+    return CoreSettings(
+        data=folder,
+        chat=Endpoint(model.url, CHAT_MODEL),
+        embedder=Endpoint(model.url, embedding),
+        database_url=url,
+        # A bag of words lies farther from every question than a real embedding does.
+        cosine_threshold=0.1,
+        database_connections=8,
+    )
 
 
 async def eventually(condition):

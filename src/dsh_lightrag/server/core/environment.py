@@ -17,6 +17,11 @@ from dsh_lightrag.server.core.settings import database_variables, refuse_workspa
 if TYPE_CHECKING:
     from dsh_lightrag.server.core.settings import CoreSettings
 
+_PATIENCE = {
+    "POSTGRES_CONNECTION_RETRIES": "4",
+    "POSTGRES_CONNECTION_RETRY_BACKOFF": "0.5",
+    "POSTGRES_CONNECTION_RETRY_BACKOFF_MAX": "2",
+}
 # What was there before; None while no keeper lives.
 _before: dict[str, str | None] | None = None
 
@@ -34,6 +39,8 @@ def enter(settings: CoreSettings) -> None:
     if settings.database_url:
         variables |= database_variables(settings.database_url)
         variables["POSTGRES_MAX_CONNECTIONS"] = str(settings.database_connections)
+        # LightRAG's own patience, two minutes and more, would keep every question hanging.
+        variables |= {name: os.environ.get(name, value) for name, value in _PATIENCE.items()}
     if _before is not None:
         raise ConfigurationError(
             "backend", "lightrag is served by this process already.", "Close the first keeper."

@@ -42,10 +42,17 @@ class _Places(logging.Handler):
 
 def route_logging() -> None:
     """Take LightRAG's own handlers away; what is left are the places of errors."""
-    logger = logging.getLogger("lightrag")
-    logger.handlers[:] = [_Places()]
-    logger.propagate = False
-    logger.setLevel(logging.ERROR)
+    root = logging.getLogger()
+    before = root.level, root.handlers[:]
+    # Imported first here: it gives the root logger a handler that shows everybody's records.
+    import nano_vectordb  # noqa: F401, PLC0415 - as above
+
+    root.level, root.handlers[:] = before
+    for name in ("lightrag", "nano-vectordb"):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [_Places()]
+        logger.propagate = False
+        logger.setLevel(logging.ERROR)
 
 
 @cache
@@ -163,7 +170,12 @@ async def connect() -> Any:
     if ClientManager._instances["db"] is None:  # noqa: SLF001 - as below
         # A lock that once had to wait belongs to the event loop of then.
         ClientManager._lock = asyncio.Lock()  # noqa: SLF001 - LightRAG makes it once per process
-    return await ClientManager.get_client(vector_storage="PGVectorStorage")
+    logger = logging.getLogger("lightrag")
+    logger.disabled = True  # in a new database it looks for its tables by failing to read them
+    try:
+        return await ClientManager.get_client(vector_storage="PGVectorStorage")
+    finally:
+        logger.disabled = False
 
 
 async def disconnect(client: Any) -> None:

@@ -65,7 +65,8 @@ def _registry_of(settings: CoreSettings) -> Registry:
         import pgvector  # noqa: F401, PLC0415 - LightRAG would install it with pip
 
         from dsh_lightrag.server.core.tables import Tables  # noqa: PLC0415 - imports asyncpg
-    return Tables(settings.database_url, database_variables(settings.database_url))
+    variables = database_variables(settings.database_url)
+    return Tables(settings.database_url, variables, settings.graph)
 
 
 def _models_of(settings: CoreSettings, count: Callable[[str], int]) -> Models:

@@ -23,7 +23,7 @@ from lightrag.kg.shared_storage import (
 )
 
 from dsh_lightrag.logs import get_logger
-from dsh_lightrag.server.backend import BackendError, BusyError
+from dsh_lightrag.server.backend import BackendError, BusyError, WorkspaceLockedError
 from dsh_lightrag.server.core.rows import state_of
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class Pipeline:
             await self._hold()
             await self._core.apipeline_process_enqueue_documents()
             left = await self._core.doc_status.count_docs_by_statuses(list(UNFINISHED))
+        except WorkspaceLockedError:  # the database was away, and the other one goes on with it
+            return True
         except Exception as error:  # noqa: BLE001 - in the background nobody else would see it
             get_logger().warning("processing_failed", error=type(error).__name__)
             return False

@@ -10,18 +10,23 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from contextlib import asynccontextmanager
+import re
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
+from dsh_lightrag.errors import ConfigurationError
 from dsh_lightrag.server.backend import BackendError, WorkspaceLockedError
 from dsh_lightrag.server.core.models import Vectors
 from dsh_lightrag.server.core.registry import Entry
+from dsh_lightrag.server.core.settings import Graph
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
+# A lost connection, a restarted server, a statement that took too long.
+_FAULTS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
 _CONNECT_S = 30
 _STATEMENT_S = 60
 
@@ -45,16 +50,20 @@ WHERE column_name = 'workspace' AND table_type = 'BASE TABLE'
   AND table_name LIKE 'lightrag\_%' AND table_schema = ANY(current_schemas(false))
 ORDER BY 1
 """
+_AGE_SUFFIX = "chunk_entity_relation"
 _HAS_AGE = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'age')"
 _AGE_GRAPH = "SELECT name FROM ag_catalog.ag_graph WHERE name = $1"
 _DROP_AGE_GRAPH = "SELECT ag_catalog.drop_graph($1::name, true)"
+_AGE_VERSION = "SELECT default_version FROM pg_available_extensions WHERE name = 'age'"
+_FIRST_BAD_AGE = (1, 8)  # LightRAG refuses it too: it ends the database's process
 
 
 class Tables:
     """The registry over the table `dsh_workspaces`, in the schema that LightRAG uses."""
 
-    def __init__(self, url: str, variables: Mapping[str, str]) -> None:
+    def __init__(self, url: str, variables: Mapping[str, str], graph: Graph) -> None:
         self._url = url
+        self._graph = graph
         self._user = variables["POSTGRES_USER"]
         self._database = variables["POSTGRES_DATABASE"]
         self._connection: Any = None
@@ -62,8 +71,14 @@ class Tables:
         self._held: set[str] = set()  # with a lock on the present connection
 
     async def start(self) -> None:
-        """Make the table, and drop what a killed process left half dropped."""
+        """Make the table, and drop what a killed process left half dropped.
+
+        Raises:
+            ConfigurationError: Apache AGE is wanted, and is not there or is too new.
+        """
         async with self._session() as connection:
+            if self._graph is Graph.AGE:
+                refuse_age(await connection.fetchval(_AGE_VERSION))
             await connection.execute(_TABLE)
             for row in await connection.fetch("SELECT name FROM dsh_workspaces WHERE dropped"):
                 if await _try_lock(connection, row["name"]):
@@ -132,8 +147,9 @@ class Tables:
     async def release(self, name: str) -> None:
         """Give the advisory lock back; with a lost connection it is gone already."""
         async with self._turn:
-            if name in self._held and not self._connection.is_closed():
-                await _unlock(self._connection, name)
+            with suppress(*_FAULTS):
+                if name in self._held and not self._connection.is_closed():
+                    await _unlock(self._connection, name)
             self._held.discard(name)
 
     async def remove(self, name: str) -> bool:
@@ -151,8 +167,9 @@ class Tables:
     async def close(self) -> None:
         """Close the connection, and every lock with it."""
         async with self._turn:
-            if self._connection is not None:
-                await self._connection.close(timeout=_CONNECT_S)
+            with suppress(*_FAULTS):
+                if self._connection is not None:
+                    await self._connection.close(timeout=_CONNECT_S)
             self._connection = None
             self._held.clear()
 
@@ -165,7 +182,7 @@ class Tables:
                     self._held.clear()
                     self._connection = await self._connect()
                 yield self._connection
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except _FAULTS as error:
                 # Their texts may hold an address or a row, and help nobody without the log.
                 raise BackendError(
                     f"The database failed ({type(error).__name__}).",
@@ -179,6 +196,22 @@ class Tables:
             database=self._database,
             timeout=_CONNECT_S,
             command_timeout=_STATEMENT_S,
+        )
+
+
+def refuse_age(version: str | None) -> None:
+    """Refuse a version of Apache AGE that LightRAG cannot use; None is a missing one.
+
+    Raises:
+        ConfigurationError: saying which can be used.
+    """
+    numbers = tuple(int(number) for number in re.findall(r"[0-9]+", version or "")[:2])
+    if not numbers or numbers >= _FIRST_BAD_AGE:
+        found = f"has Apache AGE {version}" if version else "has no Apache AGE"
+        raise ConfigurationError(
+            "graph",
+            f"The database {found}.",
+            f"Use {Graph.TABLES.value}, which needs no extension, or AGE 1.7.",
         )
 
 
@@ -203,7 +236,7 @@ async def _empty(connection: Any, name: str) -> None:
             # The table's name was quoted by PostgreSQL itself.
             await connection.execute(f"DELETE FROM {row[0]} WHERE workspace = $1", name)  # noqa: S608 - as above
         if await connection.fetchval(_HAS_AGE):
-            graph = f"{name}_chunk_entity_relation"
+            graph = _AGE_SUFFIX if name == "default" else f"{name}_{_AGE_SUFFIX}"
             if await connection.fetchval(_AGE_GRAPH, graph):
                 await connection.execute(_DROP_AGE_GRAPH, graph)
         await connection.execute("DELETE FROM dsh_workspaces WHERE name = $1", name)
