@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from typing import Annotated
 
@@ -51,6 +50,5 @@ def serve(  # noqa: PLR0913 - one per flag
     def listening(url: str) -> None:
         show(Text(f"Serving {hosting.data} at {url} until Ctrl-C."))
 
-    with contextlib.suppress(KeyboardInterrupt):  # how this ends
-        asyncio.run(run_server(keeper, settings, listening))
+    asyncio.run(run_server(keeper, settings, listening))
     return 0
