@@ -1,19 +1,25 @@
-"""The tools against the real LightRAG server 1.5.7; only its models are stubs."""
+"""The tools against the real LightRAG server 1.5.7, and against ours; only models are stubs."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
 from typing import get_args
 
 import anyio
 import httpx
 import pytest
 
+import dsh_lightrag
 from dsh_lightrag import Code, LightRagError, LightRagSettings, toolbox
 from dsh_lightrag.demo import sample_documents
 from dsh_lightrag.demo.server import LightRagServer
-from dsh_lightrag.demo.stub_model import Backend
+from dsh_lightrag.demo.stub_model import CHAT_MODEL, Backend
 from dsh_lightrag.question import TOP_K
 from dsh_lightrag.tools.insert import document_id
 from dsh_lightrag.tools.query_data import QueryDataArgs
@@ -82,10 +88,31 @@ class Base:
         return result.structured["documentId"]
 
 
-@pytest.fixture(scope="module")
-def base(lightrag_server, lightrag_key):
-    """The keyed server, with the sample documents in it."""
-    base = Base(lightrag_server.url, lightrag_key)
+@contextmanager
+def our_server(data, *flags, env=None):
+    """Run `dsh-lightrag serve` as a process and yield its URL."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(dsh_lightrag.__file__).parents[1])}
+    command = [sys.executable, "-m", "dsh_lightrag", "serve", "--data", str(data), "--port", "0"]
+    with subprocess.Popen(  # noqa: S603 - our own interpreter
+        [*command, *flags],
+        env=environment | (env or {}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            yield process.stdout.readline().partition(" at ")[2].split()[0]
+        finally:
+            process.terminate()
+            try:
+                process.wait(WAIT_S)
+            finally:
+                process.kill()
+
+
+def filled(base, inputs):
+    """Put the sample documents into a base, and wait until they are processed."""
+    base.inputs = inputs
 
     async def fill():
         base.ids = {
@@ -98,10 +125,37 @@ def base(lightrag_server, lightrag_key):
 
 
 @pytest.fixture(scope="module")
-def empty(stub_model):
-    """A second server, without a key and with nothing in it."""
-    with LightRagServer(stub_model) as server:
-        yield Base(server.url, "")
+def stock(lightrag_server, lightrag_key):
+    """The keyed LightRAG server, with the sample documents in it."""
+    return filled(Base(lightrag_server.url, lightrag_key), lightrag_server.input_dir)
+
+
+@pytest.fixture(scope="module")
+def ours(stub_model, lightrag_key, tmp_path_factory):
+    """The embedded server, keyed, with the same chat model and the sample documents in it."""
+    data = tmp_path_factory.mktemp("ours")
+    flags = ("--api-key-env", "THE_KEY", "--chat-url", stub_model.url, "--chat-model", CHAT_MODEL)
+    with our_server(data, *flags, env={"THE_KEY": lightrag_key}) as url:
+        inputs = data / "inputs" / "default"
+        inputs.mkdir(parents=True, exist_ok=True)
+        yield filled(Base(url, lightrag_key), inputs)
+
+
+@pytest.fixture(scope="module", params=["stock", "ours"])
+def base(request):
+    """Either server: what holds for one holds for the other."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module", params=["stock", "ours"])
+def empty(request, stub_model, tmp_path_factory):
+    """A second server, without a key and with nothing in it; ours without any model."""
+    if request.param == "stock":
+        with LightRagServer(stub_model) as server:
+            yield Base(server.url, "")
+    else:
+        with our_server(tmp_path_factory.mktemp("empty"), "--embedder", "none") as url:
+            yield Base(url, "")
 
 
 @pytest.fixture
@@ -190,11 +244,11 @@ async def test_every_argument_of_query_data_is_accepted_by_the_server(base):
     assert (await base.call("query_data", arguments)).structured["chunkCount"] > 0
 
 
-async def test_a_scan_takes_in_a_new_file(base, lightrag_server):
+async def test_a_scan_takes_in_a_new_file(base):
     await base.settled()
     name = "hypatia.md"
     text = "Hypatia of Alexandria taught Astronomy. Theon of Alexandria was her father."
-    (lightrag_server.input_dir / name).write_text(text, encoding="utf-8")
+    (base.inputs / name).write_text(text, encoding="utf-8")
     outcome = await base.call("scan")
     assert outcome.structured["status"] == "scanning_started"
     known = await base.settled(document_id(name))
@@ -202,7 +256,7 @@ async def test_a_scan_takes_in_a_new_file(base, lightrag_server):
     assert known[document_id(name)]["filePath"] == name
 
 
-async def test_a_deleted_document_is_gone_afterwards_and_an_unknown_id_is_accepted(base):
+async def test_a_deleted_document_is_gone_afterwards(base):
     one = await base.insert("short-lived.md", "Ephemera of Delos lasted a day.")
     await base.settled(one)
     outcome = await base.call("delete", {"documentId": one})
@@ -214,9 +268,15 @@ async def test_a_deleted_document_is_gone_afterwards_and_an_unknown_id_is_accept
 
     await base.until(gone)
     await base.settled()
-    outcome = await base.call("delete", {"documentId": "doc-that-never-was"})
+
+
+async def test_an_unknown_id_is_accepted_by_the_stock_server_and_refused_by_ours(stock, ours):
+    await stock.settled()
+    outcome = await stock.call("delete", {"documentId": "doc-that-never-was"})
     assert outcome.structured["status"] == "deletion_started"
-    await base.settled()
+    await stock.settled()
+    error = await ours.failure("delete", {"documentId": "doc-that-never-was"})
+    assert error.code is Code.NOT_FOUND
 
 
 async def test_a_missing_source_is_filed_under_the_name_that_was_told(base):
@@ -255,13 +315,13 @@ async def test_a_wrong_key_is_unauthorized_and_status_still_tells_the_health(bas
 
 
 @pytest.mark.parametrize("backend", ["chat", "embeddings"])
-async def test_a_model_backend_that_is_down_is_said_to_have_failed(base, model, backend):
+async def test_a_model_backend_that_is_down_is_said_to_have_failed(stock, model, backend):
     setattr(model, backend, Backend.UNAUTHORIZED)
     question = f"Which language is on the Rosetta Stone while {backend} is down?"
-    outcome = await base.call("query", {"question": question, "mode": "mix"})
+    outcome = await stock.call("query", {"question": question, "mode": "mix"})
     assert outcome.structured["llmGenerated"] is False
     assert "model backend failed" in outcome.text
-    error = await base.failure("query_data", {"query": question, "mode": "mix"})
+    error = await stock.failure("query_data", {"query": question, "mode": "mix"})
     assert (error.code, error.status) == (Code.SERVER_ERROR, 500)
     assert "error_id" in error.message
 
@@ -282,21 +342,21 @@ async def test_the_same_text_under_another_name_fails_with_a_reason(base):
 
 
 async def test_while_the_pipeline_is_busy_scan_and_delete_are_refused_and_questions_are_not(
-    base, model
+    stock, model
 ):
-    await base.settled()
+    await stock.settled()
     model.chat = Backend.SLOW
-    one = await base.insert("slow.md", "Slowness of Molasses is a proverb.")
-    await base.until(base.is_busy)
-    assert (await base.failure("scan")).code is Code.BUSY
-    error = await base.failure("delete", {"documentId": base.ids["marie-curie.md"]})
+    one = await stock.insert("slow.md", "Slowness of Molasses is a proverb.")
+    await stock.until(stock.is_busy)
+    assert (await stock.failure("scan")).code is Code.BUSY
+    error = await stock.failure("delete", {"documentId": stock.ids["marie-curie.md"]})
     assert (error.code, error.status) == (Code.BUSY, 200)
     arguments = {"query": QUESTION, "mode": "naive"}
-    assert (await base.call("query_data", arguments)).structured["chunkCount"] > 0
+    assert (await stock.call("query_data", arguments)).structured["chunkCount"] > 0
     model.chat = Backend.OK
-    known = await base.settled(one)
+    known = await stock.settled(one)
     assert known[one]["status"] == "processed"
-    assert base.ids["marie-curie.md"] in known
+    assert stock.ids["marie-curie.md"] in known
 
 
 @pytest.mark.parametrize("mode", RAG_MODES)
@@ -314,16 +374,20 @@ async def test_an_empty_base_is_said_to_be_one(empty):
     assert (structured["count"], structured["truncated"]) == (0, False)
 
 
-async def test_against_a_stock_server_a_workspace_is_an_error(base):
+async def test_against_a_stock_server_a_workspace_is_an_error(stock):
     for tool in ("documents", "scan"):
-        assert (await base.failure(tool, workspace="team-a")).code is Code.BAD_RESPONSE
+        assert (await stock.failure(tool, workspace="team-a")).code is Code.BAD_RESPONSE
 
 
 # --- our constants are the server's -----------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def openapi(base):
+def openapi(stock):
+    return published(stock)
+
+
+def published(base):
     return httpx.get(f"{base.url}/openapi.json", trust_env=False).json()
 
 
@@ -334,8 +398,8 @@ def body_schema(openapi, route):
 
 
 @pytest.mark.parametrize("route", [route for route in Route if route is not Route.OPENAPI])
-def test_every_route_of_ours_is_one_of_the_servers(openapi, route):
-    assert route.method.lower() in openapi["paths"][route.path]
+def test_every_route_of_ours_is_one_of_the_servers(base, route):
+    assert route.method.lower() in published(base)["paths"][route.path]
 
 
 def test_names_modes_and_limits_of_a_retrieval_are_the_servers(openapi):

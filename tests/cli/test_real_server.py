@@ -13,6 +13,7 @@ from dsh_lightrag.demo.server import LightRagServer
 from dsh_lightrag.demo.stub_model import Backend, StubModel
 
 from .conftest import KEY, ran, spawned
+from .hosting import listed, write
 
 DEMO_S = 150
 
@@ -75,6 +76,33 @@ def test_the_doctor_finds_the_model_that_is_dead(doctor, model, part, check):
     assert failed == [check]
 
 
+def test_files_are_ingested_into_the_real_server_and_changed_ones_replaced(real, tmp_path):
+    docs = tmp_path / "docs"
+    write(docs, hopper="Grace Hopper wrote the first compiler.", team__notes="Alan Kay speaks.")
+    env = {
+        "LIGHTRAG_API_KEY": KEY,
+        "LIGHTRAG_ENDPOINT": real.url,
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+    assert counted(ran("ingest", docs, "--json", env=env)) == {"added": 2}
+    write(docs, hopper="Grace Hopper worked on COBOL.")
+    assert counted(ran("ingest", docs, "--json", env=env)) == {"replaced": 1, "unchanged": 1}
+    (docs / "team" / "notes.md").unlink()
+    assert counted(ran("ingest", docs, "--prune", "--json", env=env)) == {
+        "removed": 1,
+        "unchanged": 1,
+    }
+    names = listed(real.url, env=env)
+    assert names["hopper.md"] == "processed"
+    assert "team__notes.md" not in names
+
+
+def counted(ending):
+    status, out, err = ending
+    assert status == 0, err
+    return {kind: count for kind, count in json.loads(out)["counts"].items() if count}
+
+
 def test_a_document_goes_in_and_comes_out_by_the_command(real, tmp_path):
     env = {"LIGHTRAG_API_KEY": KEY, "LIGHTRAG_ENDPOINT": real.url, "LIGHTRAG_WRITES__ENABLED": "1"}
     file = tmp_path / "turing.md"
@@ -88,8 +116,8 @@ def test_a_document_goes_in_and_comes_out_by_the_command(real, tmp_path):
     assert b"lets this deployment in" in out
 
 
-def test_the_demo_runs_the_read_tools_and_says_what_is_a_stub():
-    status, out, err = ran("demo")
+def test_the_demo_of_lightrag_runs_the_read_tools_and_says_what_is_a_stub():
+    status, out, err = ran("demo", "--lightrag")
     text = out.decode()
     assert status == 0, err
     for said in (
@@ -104,10 +132,28 @@ def test_the_demo_runs_the_read_tools_and_says_what_is_a_stub():
     assert b"Traceback" not in err
 
 
+def test_the_demo_answers_with_evidence_and_says_that_all_of_it_is_local():
+    status, out, err = ran("demo")
+    text = out.decode()
+    assert status == 0, err
+    for said in (
+        "All of it is local",
+        "There is no chat model",
+        "documents  processed 5, all 5",
+        "$ dsh-lightrag call dsh_lightrag_query ",
+        "[1] marie-curie.md",
+        "Polonium was named after Poland",
+        "Evidence (mode naive): 1 passage(s)",
+    ):
+        assert said in text
+    assert err == b""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
-def test_a_kept_demo_answers_until_it_is_ended_and_leaves_nothing(tmp_path, number, status):
-    with spawned("demo", "--keep", env={"TMPDIR": str(tmp_path)}) as process:
+@pytest.mark.parametrize("flags", [(), ("--lightrag",)], ids=["ours", "lightrag"])
+def test_a_kept_demo_answers_until_it_is_ended_and_leaves_nothing(tmp_path, flags, number, status):
+    with spawned("demo", *flags, "--keep", env={"TMPDIR": str(tmp_path)}) as process:
         for line in process.stdout:
             if line.startswith(b"export LIGHTRAG_ENDPOINT="):
                 break
@@ -123,7 +169,7 @@ def test_a_kept_demo_answers_until_it_is_ended_and_leaves_nothing(tmp_path, numb
 
 def test_without_lightrag_the_demo_names_the_extra_to_install(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightrag", None)
-    result = run("demo")
+    result = run("demo", "--lightrag")
     assert result.exit_code == 2
     assert result.stdout == ""
     assert "pip install 'dsh-lightrag[lightrag]'" in result.stderr

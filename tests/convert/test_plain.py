@@ -107,7 +107,7 @@ def test_a_page_is_read_in_the_encoding_that_it_declares():
     "piece", ["<!--", "<a b='", '<a b="', "<", "</", "<script>", "&#" + "9" * 5000, "<p a=" + " "]
 )
 def test_a_page_made_to_hurt_is_read_in_linear_time(piece):
-    page = b"<p>text</p>" + piece.encode() * (2_000_000 // len(piece))
+    page = b"<p>text</p>" + piece.encode() * (1_000_000 // len(piece))
     begin = time.process_time()
     assert text_of("a.html", page).startswith("text")
     assert time.process_time() - begin < 10

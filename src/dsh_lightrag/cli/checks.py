@@ -362,12 +362,17 @@ async def chat(patient: Patient) -> Verdict:
     try:
         reply = await patient.client.query(request)
     except LightRagError as error:
+        if error.status == _REFUSED and _NO_CHAT in error.message:
+            return unjudged("the server has no chat model: it answers with quoted passages")
         return wrong(f"the language model failed: {error.message}", mend)
     if reply.kind is not wire.AnswerKind.WRITTEN:
         return wrong("the language model failed: no model wrote the answer", mend)
     return well("the language model answers")
 
 
+# What a server of ours says that was started without a chat model.
+_REFUSED = 400
+_NO_CHAT = "no chat model configured"
 _UNFINISHED = ("pending", "parsing", "analyzing", "processing")
 
 

@@ -1,14 +1,21 @@
-"""The process that reads one binary document: `python -m dsh_lightrag.convert.child`.
+"""The process that reads binary documents: `python -m dsh_lightrag.convert.child SOCKET`.
 
-The document comes on stdin, its text goes to stdout. Status 3 means that stdout names a fault.
-The readers are `markitdown`'s single converters, never its front, which fetches addresses.
+It loads the readers once and forks a child per document: limits first, then the package is checked,
+then it is converted. The document comes on the child's stdin, its text goes to stdout; status 3
+means that stdout names a fault. The readers are `markitdown`'s single converters, never its front,
+which fetches addresses.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import io
 import os
+import resource
+import select
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +25,8 @@ from dsh_lightrag.convert.archive import RefusedError, check_package
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+# So long it waits for a document before it ends.
+IDLE_S = 60.0
 CONVERTERS: dict[str, str] = {
     ".pdf": "PdfConverter",
     ".docx": "DocxConverter",
@@ -25,11 +34,13 @@ CONVERTERS: dict[str, str] = {
     ".xlsx": "XlsxConverter",
 }
 FAILED = 3
+_LONGEST_FAULT = 32  # bytes: a fault is told under the same limit as a text
 # Which fault an exception means, by its name: the readers' own are not all imported here. The
 # first match along the chain of causes counts.
 MEANINGS: dict[str, str] = {
     "PDFPasswordIncorrect": "encrypted",
     "PDFEncryptionError": "encrypted",
+    "ImportError": "missing",
     "MemoryError": "too-much-memory",
     "RecursionError": "nested",
     "PermissionError": "reaches-out",
@@ -43,12 +54,48 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Fork a child per document until nobody wants one; the argument is the socket's number."""
+    with socket.socket(fileno=int(arguments[0])) as jobs:
+        for suffix in CONVERTERS:
+            _converter(suffix)
+        gc.freeze()  # what is loaded is shared with the children
+        while select.select([jobs], [], [], IDLE_S)[0]:
+            job, files, *_ = socket.recv_fds(jobs, 256, 2)
+            if not job:
+                break
+            status = _in_a_child(job.decode(), files)
+            for file in files:
+                os.close(file)
+            jobs.send(str(status).encode())
+    return 0
+
+
+def _in_a_child(job: str, files: list[int]) -> int:
+    """Do a job in a forked process and return its status, or the number of its signal below 0."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            for place, file in enumerate(files):
+                os.dup2(file, place)
+            status = converted(job.split())
+        finally:  # whatever happens, it is not the parent's loop that goes on here
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def converted(arguments: Sequence[str]) -> int:
     """Convert stdin; the arguments are the suffix and the numbers of `office`."""
     suffix = arguments[0]
     text_bytes, unpacked_bytes, memory_bytes, seconds = map(int, arguments[1:])
-    _limit(text_bytes, memory_bytes, seconds)
     try:
-        said = _converted(suffix, unpacked_bytes).encode(errors="replace")
+        convert = _converter(suffix)
+        _limit(text_bytes, memory_bytes, seconds)
+        data = sys.stdin.buffer.read()
+        if suffix != ".pdf":
+            check_package(data, unpacked_bytes)
+        sys.addaudithook(_guard())
+        said = convert(data).encode(errors="replace")
     except Exception as error:  # noqa: BLE001 - a reader raises anything at all over a bad file
         return _tell(_meaning(error))
     if len(said) > text_bytes:
@@ -58,22 +105,9 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _converted(suffix: str, unpacked_bytes: int) -> str:
-    data = sys.stdin.buffer.read()
-    if suffix != ".pdf":
-        check_package(data, unpacked_bytes)
-    convert = _converter(suffix)
-    sys.addaudithook(_guard())
-    return convert(data)
-
-
 def _converter(suffix: str) -> Callable[[bytes], str]:
-    import io  # noqa: PLC0415 - beside its only use
+    from markitdown import StreamInfo, converters  # noqa: PLC0415 - an extra, loaded before the fork
 
-    try:
-        from markitdown import StreamInfo, converters  # noqa: PLC0415 - costly, and after the check
-    except ImportError:
-        raise RefusedError("missing") from None
     converter: Any = getattr(converters, CONVERTERS[suffix])()
 
     def convert(data: bytes) -> str:
@@ -83,14 +117,10 @@ def _converter(suffix: str) -> Callable[[bytes], str]:
 
 
 def _limit(text_bytes: int, memory_bytes: int, seconds: int) -> None:
-    """Bound this process; where the system knows no such bounds, the parent's clock remains."""
-    if sys.platform == "win32":
-        return
-    import resource  # noqa: PLC0415 - Unix alone has it
-
+    """Bound this process."""
     for kind, most in (
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, text_bytes),
+        (resource.RLIMIT_FSIZE, text_bytes + _LONGEST_FAULT),
         (resource.RLIMIT_AS, memory_bytes),
         (resource.RLIMIT_CPU, seconds),
     ):

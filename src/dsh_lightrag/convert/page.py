@@ -34,6 +34,8 @@ _BLOCK_NAMES = (
 _BLOCKS = frozenset(_BLOCK_NAMES.split())
 # Elements whose content is no text of the page.
 _SILENT = frozenset(("script", "style", "iframe", "noembed", "noframes", "svg", "template"))
+_LETTER = re.compile("[a-zA-Z]")
+_MARKUP = re.compile("<(?=[a-zA-Z/!?])")
 _TAG = re.compile(
     r"<(?P<end>/?)(?P<name>[a-zA-Z][^\s/>]*+)"
     # Attributes: a quote counts after `=` alone, as in the standard.
@@ -105,13 +107,10 @@ class _Page:
 def _read(source: str, page: _Page) -> None:
     """Walk through a page once; every search begins where the last one ended."""
     at = 0
-    while at < len(source):
-        begin = source.find("<", at)
-        if begin < 0:
-            page.say(source[at:])
-            return
-        page.say(source[at:begin])
-        at = _after_markup(source, begin, page)
+    while found := _MARKUP.search(source, at):
+        page.say(source[at : found.start()])
+        at = _after_markup(source, found.start(), page)
+    page.say(source[at:])
 
 
 def _after_markup(source: str, begin: int, page: _Page) -> int:
@@ -119,11 +118,8 @@ def _after_markup(source: str, begin: int, page: _Page) -> int:
     if source.startswith("<!--", begin):
         return _after(source, "-->", begin + 2)
     following = source[begin + 1 : begin + 3]
-    if following[:1] in ("!", "?") or (following[:1] == "/" and not following[1:].isalpha()):
+    if following[:1] in ("!", "?") or (following[:1] == "/" and not _LETTER.match(following, 1)):
         return _after(source, ">", begin)
-    if not following.lstrip("/")[:1].isalpha():
-        page.say("<")
-        return begin + 1
     tag = _TAG.match(source, begin)
     if tag is None:
         return len(source)

@@ -50,7 +50,6 @@ async def serve(
             raise ConfigurationError("--data", error.problem, error.mend) from error
         url = f"http://{_written(settings.host)}:{sockets[0].getsockname()[1]}"
         lock.announce(url)
-        listening(url)
         # No logging of its own: it would write requests to stdout. No proxy headers: they would
         # let a client choose its own address.
         config = uvicorn.Config(
@@ -64,9 +63,11 @@ async def serve(
         )
         server = uvicorn.Server(config)
         if threading.current_thread() is threading.main_thread():
-            # uvicorn raises the signal anew at its end: its default would leave the lock file.
-            before = signal.signal(signal.SIGTERM, server.handle_exit)
-            stack.callback(signal.signal, signal.SIGTERM, before)
+            # From here on, and not only once uvicorn has begun. It raises the signal anew at its
+            # end: the defaults would leave the lock file, or tell of a cancelled task.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                stack.callback(signal.signal, number, signal.signal(number, server.handle_exit))
+        listening(url)
         async with _ended_by(ending, server):
             await server.serve(sockets=sockets)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from dsh_lightrag.budget import Budget
@@ -28,6 +27,7 @@ UNFINISHED = ("pending", "parsing", "analyzing", "processing", "preprocessed")
 BUSY_S = 600.0
 POLL_S = 0.1
 _LONGEST_POLL_S = 2.0
+_BUSY_WORDS = "Pipeline is"
 
 
 class Base:
@@ -60,20 +60,28 @@ class Base:
 
     async def insert(self, name: str, text: str) -> None:
         """File a text; durable when this returns."""
-        await self._patiently(partial(self._insert, InsertRequest(text=text, file_source=name)))
+        request = InsertRequest(text=text, file_source=name)
+        await self._patiently(lambda: self._client().insert(request))
 
-    async def _insert(self, request: InsertRequest) -> None:
-        await self._client().insert(request)
+    async def replace(self, name: str, text: str, ids: Sequence[str]) -> None:
+        """Delete documents and file a text under the name that they had.
+
+        The server lets go of a name when it has deleted the document, which it does later.
+        """
+        await self._delete(ids)
+        request = InsertRequest(text=text, file_source=name)
+        await self._patiently(lambda: self._client().insert(request), also=(Code.CONFLICT,))
 
     async def delete(self, ids: Sequence[str]) -> None:
-        """Delete documents and wait until the server has let go of them."""
+        """Delete documents and wait until they are gone."""
         for begin in range(0, len(ids), DELETED_AT_ONCE):
-            request = DeleteRequest(doc_ids=list(ids[begin : begin + DELETED_AT_ONCE]))
-            await self._patiently(partial(self._delete, request))
-            await self._gone(set(request.doc_ids))
+            some = ids[begin : begin + DELETED_AT_ONCE]
+            await self._delete(some)
+            await self._gone(set(some))
 
-    async def _delete(self, request: DeleteRequest) -> None:
-        await self._client().delete(request)
+    async def _delete(self, ids: Sequence[str]) -> None:
+        request = DeleteRequest(doc_ids=list(ids))
+        await self._patiently(lambda: self._client().delete(request))
 
     async def _gone(self, ids: Collection[str]) -> None:
         wait = POLL_S
@@ -90,16 +98,22 @@ class Base:
         left = sum(count for state, count in counts.items() if state.lower() in UNFINISHED)
         return left, counts.get("all", sum(counts.values()))
 
-    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask again while the base is busy."""
+    async def _patiently(self, ask: Callable[[], Awaitable[T]], also: Collection[Code] = ()) -> T:
+        """Ask again while the base is busy, or refuses with a code that will pass."""
         deadline = asyncio.get_running_loop().time() + BUSY_S
         wait = POLL_S
         while True:
             try:
                 return await ask()
             except LightRagError as error:
-                patient = error.code in (Code.BUSY, Code.RATE_LIMITED)
-                if not patient or asyncio.get_running_loop().time() > deadline:
+                passes = _is_busy(error) or error.code in also
+                if not passes or asyncio.get_running_loop().time() > deadline:
                     raise
             await asyncio.sleep(wait)
             wait = min(wait * 2, _LONGEST_POLL_S)
+
+
+def _is_busy(error: LightRagError) -> bool:
+    """Tell whether a refusal passes by itself; LightRAG has one status for this and for a name."""
+    in_words = error.code is Code.CONFLICT and _BUSY_WORDS in error.message
+    return in_words or error.code in (Code.BUSY, Code.RATE_LIMITED)

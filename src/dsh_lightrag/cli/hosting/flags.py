@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dsh_lightrag.errors import ConfigurationError, needs_extra
+from dsh_lightrag.flags import secret_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,13 +175,38 @@ def embedded_keeper(hosting: Hosting) -> EmbeddedKeeper:
         raise ConfigurationError(
             "--database-url-env", "belongs to --backend lightrag.", "Leave it out."
         )
-    embedder: Any = hosting.embedder
-    if embedder not in _LOCAL_EMBEDDERS:
-        embedder = _endpoint("embedder", embedder, hosting.embedder_model, hosting.embedder_key_env)
+    embedder = _embedder(hosting)
     return EmbeddedKeeper(EmbeddedSettings(hosting.data, embedder=embedder, chat=_chat(hosting)))
 
 
-_KEEPERS: dict[str, Callable[[Hosting], Keeper]] = {"embedded": embedded_keeper}
+def _lightrag_keeper(hosting: Hosting) -> Keeper:
+    with needs_extra("server", "Serving"):
+        import fastapi  # noqa: F401, PLC0415 - as above
+
+        from dsh_lightrag.server.core import CoreSettings, keeper_of  # noqa: PLC0415 - as above
+    chat, embedder = _chat(hosting), _embedder(hosting)
+    if chat is None:
+        raise ConfigurationError(
+            "--chat-url", "is missing.", "LightRAG's core indexes nothing without a chat model."
+        )
+    if embedder == "none":
+        raise ConfigurationError("--embedder", "none is not enough for LightRAG.", "Name a model.")
+    variable = hosting.database_url_env
+    database = secret_of("--database-url-env", variable, os.environ) if variable else ""
+    return keeper_of(CoreSettings(hosting.data, chat, embedder, database_url=database))
+
+
+_KEEPERS: dict[str, Callable[[Hosting], Keeper]] = {
+    "embedded": embedded_keeper,
+    "lightrag": _lightrag_keeper,
+}
+
+
+def _embedder(hosting: Hosting) -> Any:
+    """Return a model's name, or its endpoint."""
+    if hosting.embedder in _LOCAL_EMBEDDERS:
+        return hosting.embedder
+    return _endpoint("embedder", hosting.embedder, hosting.embedder_model, hosting.embedder_key_env)
 
 
 def _chat(hosting: Hosting) -> Endpoint | None:

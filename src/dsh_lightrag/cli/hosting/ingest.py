@@ -20,7 +20,6 @@ from dsh_lightrag.errors import LightRagError
 from dsh_lightrag.logs import without_info
 from dsh_lightrag.loop_thread import run
 from dsh_lightrag.prompt.trust import state_folder
-from dsh_lightrag.transport import Transport
 
 if TYPE_CHECKING:
     from dsh_lightrag.cli.hosting.ingesting import Report, Summary
@@ -77,6 +76,8 @@ async def ingested(
     Raises:
         LightRagError: the server cannot be asked.
     """
+    from dsh_lightrag.transport import Transport  # noqa: PLC0415 - loads the HTTP client
+
     async with Transport(settings.connection) as transport:
         ingestion = Ingestion(Base(transport, settings), ledger)
         try:

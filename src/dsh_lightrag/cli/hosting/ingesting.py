@@ -1,7 +1,7 @@
 """Files into a base: what is new goes in, what changed is replaced, what is unchanged is skipped.
 
-Everything may be broken off anywhere and run again: before a document is sent, the ledger knows of
-it, and a changed one is first deleted and then sent, since the API never updates.
+Everything may be broken off anywhere and run again: the ledger knows of a document before it is
+sent. A changed one is first deleted and then sent, since the API never updates.
 """
 
 from __future__ import annotations
@@ -170,10 +170,13 @@ class _Run:
         unchanged = known is not None and known.sha256 == checksum
         if not (unchanged and _is_well(rows)):
             text = await asyncio.to_thread(text_of, source.path.name, data)
+            # Without a checksum until it is there: broken off in between, it is sent again.
+            self._ledger.add(Entry(source.name, str(source.path), ""))
             if rows:
-                await self._base.delete([row.id for row in rows])
+                await self._base.replace(source.name, clean(text), [row.id for row in rows])
+            else:
+                await self._base.insert(source.name, clean(text))
             self._ledger.add(Entry(source.name, str(source.path), checksum))
-            await self._base.insert(source.name, clean(text))
         if stamp is not None:
             self._stamps[source.path] = stamp
         if unchanged and _is_well(rows):

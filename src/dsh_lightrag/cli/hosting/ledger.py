@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A document that ingestion has sent, or was about to send."""
+    """A document that ingestion has sent; without a checksum, one that it was about to send."""
 
     name: str
     path: str

@@ -38,7 +38,7 @@ def reached(settings: LightRagSettings, hosting: Hosting) -> Iterator[LightRagSe
     if url := served_at(hosting.data):
         yield pointed(settings, url)
         return
-    if settings.workspace:
+    if settings.workspace and hosting.backend == "embedded":
         _require_base(hosting.data, settings.workspace)
     with own_server(hosting) as url:
         yield pointed(settings, url)

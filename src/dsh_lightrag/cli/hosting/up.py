@@ -26,7 +26,6 @@ from dsh_lightrag.flags import secret_of
 from dsh_lightrag.logs import without_info
 from dsh_lightrag.loop_thread import run
 from dsh_lightrag.settings import LightRagSettings
-from dsh_lightrag.transport import Transport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,6 +73,8 @@ async def _follow(settings: LightRagSettings, ledger: Ledger, folder: Path) -> N
     """Ingest a folder, then again whenever something in it has changed."""
     with needs_extra("server", "`up`"):
         from watchfiles import awatch  # noqa: PLC0415 - loaded by those who watch
+
+    from dsh_lightrag.transport import Transport  # noqa: PLC0415 - loads the HTTP client
 
     async with Transport(settings.connection) as transport:
         ingestion = Ingestion(Base(transport, settings), ledger)
