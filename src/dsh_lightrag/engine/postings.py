@@ -114,7 +114,7 @@ class Postings:
         """Rank the chunks that have any of the terms."""
         snapshot = self._snapshot
         scores = self._scores(snapshot, terms)
-        found = np.flatnonzero(scores)
+        found = np.flatnonzero(scores > 0)
         return best(snapshot.placed.numbers[found], scores[found], limit)
 
     def search_among(self, terms: Sequence[bytes], chunks: Iterable[int]) -> Ranking:

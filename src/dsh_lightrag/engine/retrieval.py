@@ -59,6 +59,11 @@ class Question:
         """The walk that starts at them."""
         return self.view.walk(self.seeds.weights, self.options.damping)
 
+    @cached_property
+    def reached(self) -> Ranking:
+        """The chunks that it reaches."""
+        return self.view.ranked(self.walk, max(self.options.depth, self.options.reach))
+
 
 Retriever = Callable[[Question, int], Ranking]
 
@@ -79,12 +84,12 @@ def retrievers(indexes: Indexes) -> dict[Signal, Retriever]:
         return question.view.one_hop(question.seeds.weights, limit)
 
     def by_relation(question: Question, limit: int) -> Ranking:
-        return question.view.ranked(question.walk, limit)
+        return Ranking(question.reached.chunks[:limit], question.reached.scores[:limit])
 
     def by_context(question: Question, limit: int) -> Ranking:
-        reached = question.view.ranked(question.walk, min(limit, question.options.reach))
+        reached = question.reached.chunks[: min(limit, question.options.reach)]
         known = question.seeds.shown.values()
-        return keywords.search_among(question.connection, question.text, known, reached.chunks)
+        return keywords.search_among(question.connection, question.text, known, reached)
 
     return {
         Signal.VECTORS: by_vector,
