@@ -163,4 +163,5 @@ class FileStores:
         return len(found) + sum(text is not None for text in texts)
 
     def close(self) -> None:
+        """Let the files go."""
         self._loop.close()

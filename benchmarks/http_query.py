@@ -62,7 +62,7 @@ def main() -> None:
             print(f"{name}: {len(documents)} documents processed after {took:.1f} s", flush=True)
         times: tuple[list[float], list[float]] = ([], [])
         chunks = [0, 0]
-        for side, client in enumerate(clients):
+        for client in clients:
             for question in questions[:UNCOUNTED]:
                 ask(client, question)
         counted = questions[UNCOUNTED:]

@@ -9,14 +9,15 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import httpx
 
 _URL = re.compile(r"http://[\d.]+:\d+")
 _SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
@@ -35,6 +36,7 @@ class Texts:
         self._likely = (1 / rank) / (1 / rank).sum()
 
     def name(self) -> str:
+        """Return one of the names."""
         first, last = self._random.choice(self._words[-400:], 2)
         return f"{first.title()} {last.title()}"
 

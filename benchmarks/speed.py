@@ -30,6 +30,7 @@ from dsh_lightrag.engine import Document, Engine, Mode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from file_stores import FileStores
     from numpy.typing import NDArray
 
 SECTIONS = 20  # chunks in one document
@@ -38,6 +39,7 @@ VOCABULARY = 50_000
 STOP_WORDS = 100  # the commonest words, which a question's terms leave out
 QUESTIONS = 40
 INSERTS = 20
+PEER_INSERTS = 3  # each of them writes every file anew
 MODES = (Mode.NAIVE, Mode.LOCAL, Mode.GLOBAL, Mode.HYBRID, Mode.MIX)
 DIMENSION = 384
 
@@ -117,6 +119,7 @@ class Clock:
         self.processor: list[float] = []
 
     def run(self, action: Callable[[], object]) -> None:
+        """Time one action."""
         wall, processor = time.perf_counter(), time.process_time()
         action()
         self.processor.append(1000 * (time.process_time() - processor))
@@ -161,10 +164,8 @@ def build(path: Path, chunks: int) -> None:
 
 
 def build_peer(folder: Path, chunks: int) -> None:
-    from file_stores import FileStores
-
     begun = time.perf_counter()
-    stores = FileStores(folder, DIMENSION, rows_of)
+    stores = opened_stores(folder, chunks)
     stores.insert(
         [
             (f"c{number}-{place}", text, names)
@@ -182,7 +183,6 @@ def build_peer(folder: Path, chunks: int) -> None:
 
 def measure(folder: Path, chunks: int, *, peer: bool) -> None:
     """Print the rows of one size."""
-    path = folder / f"{chunks}.base"
     embedder, writer = RandomRows(), Writer(chunks)
     writer.reseed(11)
     questions = [writer.question() for _ in range(QUESTIONS + 2 + INSERTS)]
@@ -191,59 +191,84 @@ def measure(folder: Path, chunks: int, *, peer: bool) -> None:
 
     start = resident()
     held: list[Engine] = []
+    path = folder / f"{chunks}.base"
     rows.append(once(lambda: held.append(Engine.open(path, embedder=embedder))).row("open", chunks))
-    engine = held[0]
-    rows.append(once(lambda: engine.query(questions[-1])).row("first question (mix)", chunks))
-    for question in questions[:QUESTIONS]:
-        engine.query(question)
-    ours = resident() - start
+    with held[0] as engine:
+        rows.append(once(lambda: engine.query(questions[-1])).row("first question, mix", chunks))
+        for question in questions[:QUESTIONS]:
+            engine.query(question)
+        memory = [resident() - start]
 
-    stores, start = None, resident()
-    if peer:
-        from file_stores import FileStores
+        start = resident()
+        stores = None
+        if peer:
+            made: list[FileStores] = []
+            opening = once(lambda: made.append(opened_stores(folder, chunks)))
+            stores = made[0]
+            rows.append(opening.row("open the file stores", chunks))
+            for question in questions[:5]:
+                stores.mix(question, embedder.ready[question][0])
+            memory.append(resident() - start)
 
-        made: list[FileStores] = []
-        clock = once(lambda: made.append(FileStores(folder / f"{chunks}.stores", 384, rows_of)))
-        stores = made[0]
-        rows.append(clock.row("open the file stores", chunks))
-        for question in questions[:5]:
-            stores.mix(question, embedder.ready[question][0])
-    theirs = resident() - start
-
-    clocks = {mode: Clock() for mode in MODES}
-    peers = {Mode.NAIVE: Clock(), Mode.MIX: Clock()} if stores else {}
-    for question in questions[:QUESTIONS]:
-        for mode, clock in clocks.items():
-            clock.run(lambda: engine.query(question, mode))  # noqa: B023 - used at once
-            if stores and mode in peers:
-                asked = stores.naive if mode is Mode.NAIVE else stores.mix
-                peers[mode].run(lambda: asked(question, embedder.ready[question][0]))  # noqa: B023 - as above
-    rows += [clock.row(mode, chunks, peers.get(mode)) for mode, clock in clocks.items()]
-
-    inserts, after, deletes, peer_inserts = Clock(), Clock(), Clock(), Clock()
-    for number in range(INSERTS):
-        text, names = writer.passage()
-        document = Document(text, title=f"{writer.name()} {chunks + number}", id=f"one{number}")
-        inserts.run(lambda: engine.insert(document))  # noqa: B023 - used at once
-        after.run(lambda: engine.query(questions[QUESTIONS + number]))  # noqa: B023 - as above
-        if stores and number < 3:  # noqa: PLR2004 - each writes every file anew
-            peer_inserts.run(lambda: stores.insert([(f"one{number}", text, names)]))  # noqa: B023 - as above
-    for number in range(INSERTS):
-        deletes.run(lambda: engine.delete(f"one{number}"))  # noqa: B023 - used at once
-    rows.append(inserts.row("insert one", chunks, peer_inserts if stores else None))
-    rows.append(after.row("mix right after it", chunks))
-    rows.append(deletes.row("delete one", chunks))
-    engine.close()
+        rows += ask(engine, stores, embedder.ready, questions[:QUESTIONS], chunks)
+        rows += write(engine, stores, writer, questions[QUESTIONS:], chunks)
     print("\n".join(rows))
     sizes = {file.suffix: file.stat().st_size / 2**20 for file in folder.glob(f"{chunks}.base*")}
     told = (
         f"{chunks} chunks: {sizes['.base']:.0f} MiB, index beside it {sizes.get('.index', 0):.0f}"
     )
-    print(f"{told} MiB; memory grew by {ours:.0f} MiB", end="")
+    print(f"{told} MiB, memory {memory[0]:.0f} MiB", end="")
     if stores:
         size = sum(file.stat().st_size for file in (folder / f"{chunks}.stores").iterdir()) / 2**20
-        print(f"; file stores {size:.0f} MiB, memory {theirs:.0f} MiB", end="")
+        print(f"; file stores {size:.0f} MiB, memory {memory[1]:.0f} MiB", end="")
     print(flush=True)
+
+
+def opened_stores(folder: Path, chunks: int) -> FileStores:
+    """Open the peer's stores."""
+    from file_stores import FileStores  # noqa: PLC0415 - LightRAG only where it is asked for
+
+    return FileStores(folder / f"{chunks}.stores", DIMENSION, rows_of)
+
+
+def ask(
+    engine: Engine,
+    stores: FileStores | None,
+    vectors: dict[str, NDArray[np.float32]],
+    questions: list[str],
+    chunks: int,
+) -> list[str]:
+    """Ask both sides by turns; return a row per mode."""
+    clocks = {mode: Clock() for mode in MODES}
+    peers: dict[Mode, Clock] = {Mode.NAIVE: Clock(), Mode.MIX: Clock()} if stores else {}
+    for question in questions:
+        for mode, clock in clocks.items():
+            clock.run(lambda: engine.query(question, mode))  # noqa: B023 - used at once
+            if stores and mode in peers:
+                asked = stores.naive if mode is Mode.NAIVE else stores.mix
+                peers[mode].run(lambda: asked(question, vectors[question][0]))  # noqa: B023 - as above
+    return [clock.row(mode, chunks, peers.get(mode)) for mode, clock in clocks.items()]
+
+
+def write(
+    engine: Engine, stores: FileStores | None, writer: Writer, questions: list[str], chunks: int
+) -> list[str]:
+    """Insert and delete documents of one chunk, asking after each insertion; return the rows."""
+    inserts, after, deletes, peer_inserts = Clock(), Clock(), Clock(), Clock()
+    for number in range(INSERTS):
+        text, names = writer.passage()
+        document = Document(text, title=f"{writer.name()} {chunks + number}", id=f"one{number}")
+        inserts.run(lambda: engine.insert(document))  # noqa: B023 - used at once
+        after.run(lambda: engine.query(questions[number]))  # noqa: B023 - as above
+        if stores and number < PEER_INSERTS:
+            peer_inserts.run(lambda: stores.insert([(f"one{number}", text, names)]))  # noqa: B023 - as above
+    for number in range(INSERTS):
+        deletes.run(lambda: engine.delete(f"one{number}"))  # noqa: B023 - used at once
+    return [
+        inserts.row("insert one, durably", chunks, peer_inserts if stores else None),
+        after.row("mix right after it", chunks),
+        deletes.row("delete one", chunks),
+    ]
 
 
 def main() -> None:
@@ -265,7 +290,7 @@ def main() -> None:
             if not (folder / f"{chunks}.base").exists():
                 build(folder / f"{chunks}.base", chunks)
             if chunks <= arguments.peer_up_to and not (folder / f"{chunks}.stores").exists():
-                build_peer(folder / f"{chunks}.stores", chunks)
+                build_peer(folder, chunks)
         heads = ["chunks", "what", "p50 ms", "p95 ms", "processor p50 ms", "file stores p50 ms"]
         print("\n| " + " | ".join([*heads, "file stores / ours"]) + " |")
         print("| --- " * (len(heads) + 1) + "|", flush=True)

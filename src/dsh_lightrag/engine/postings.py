@@ -76,6 +76,14 @@ class Snapshot:
     average: float
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A moment of an index: its chunks, and places and counts that were appended, by term."""
+
+    snapshot: Snapshot
+    later: dict[bytes, tuple[NDArray[Any], NDArray[Any]]]
+
+
 class Postings:
     """Which chunks have each term, and how often."""
 
@@ -125,11 +133,15 @@ class Postings:
         numbers = snapshot.placed.numbers[places]
         return best(numbers[scores > 0], scores[scores > 0], len(places))
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the whole index in order, as the constructor takes it."""
+    def held(self) -> Held:
+        """Return what `arrays` needs to know of this moment."""
         with self._updating:
             snapshot = self._snapshot
-            later = {term: self._of_later(term, snapshot) for term in self._later}
+            return Held(snapshot, {term: self._of_later(term, snapshot) for term in self._later})
+
+    def arrays(self, held: Held) -> dict[str, NDArray[Any]]:
+        """Return the index in order as it was at a moment, as the constructor takes it."""
+        snapshot, later = held.snapshot, held.later
         known = self._vocabulary.all()
         terms = sorted({*known, *later})
         number = {term: place for place, term in enumerate(terms)}
