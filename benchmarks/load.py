@@ -25,12 +25,11 @@ from pathlib import Path
 import httpx
 from serving import Texts, insert, machine, our_server, quantiles, wait_until_processed
 
-_STOP: Event | None = None
+_SIGNALS: list[Event] = []  # begun and stop, in the process of the clients
 
 
-def _begin(stop: Event) -> None:
-    global _STOP  # noqa: PLW0603 - what a process pool hands to its worker
-    _STOP = stop
+def _begin(*signals: Event) -> None:
+    _SIGNALS.extend(signals)
 
 
 def asked(url: str, clients: int) -> tuple[list[float], list[str]]:
@@ -39,15 +38,15 @@ def asked(url: str, clients: int) -> tuple[list[float], list[str]]:
 
 
 async def _asked(url: str, clients: int) -> tuple[list[float], list[str]]:
-    assert _STOP is not None  # noqa: S101 - set by `_begin`
+    begun_asking, stop = _SIGNALS
+    texts = Texts(seed=6)
+    questions = [texts.question() for _ in range(100)]
     times: list[float] = []
     errors: list[str] = []
 
     async def one(number: int, client: httpx.AsyncClient) -> None:
-        texts = Texts()
-        questions = [texts.question() for _ in range(100)]
         turn = number * 3
-        while not _STOP.is_set():
+        while not stop.is_set():
             body = {"query": questions[turn % 100], "mode": "mix", "chunk_top_k": 10}
             turn += 1
             begun = time.perf_counter()
@@ -64,6 +63,7 @@ async def _asked(url: str, clients: int) -> tuple[list[float], list[str]]:
     async with httpx.AsyncClient(
         base_url=url, timeout=120, limits=limits, trust_env=False
     ) as client:
+        begun_asking.set()
         await asyncio.gather(*(one(number, client) for number in range(clients)))
     return times, errors
 
@@ -80,22 +80,25 @@ def main() -> None:
     before = [texts.text() for _ in range(documents)]
     coming = [texts.text() for _ in range(documents)]
     context = get_context("spawn")
-    stop = context.Event()
+    begun_asking, stop = context.Event(), context.Event()
     with (
         tempfile.TemporaryDirectory() as folder,
         our_server(Path(folder), "--embedder", arguments.embedder) as (url, _),
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
-        ProcessPoolExecutor(1, context, _begin, (stop,)) as pool,
+        ProcessPoolExecutor(1, context, _begin, (begun_asking, stop)) as pool,
     ):
         insert(client, before)
         wait_until_processed(client, documents)
 
         idle = pool.submit(asked, url, arguments.clients)
+        begun_asking.wait(60)
         threading.Timer(arguments.seconds, stop.set).start()
         idle_times, idle_errors = idle.result()
 
+        begun_asking.clear()
         stop.clear()
         during = pool.submit(asked, url, arguments.clients)
+        begun_asking.wait(60)
         begun = time.perf_counter()
         insert(client, coming, first=documents)
         inserted = time.perf_counter() - begun

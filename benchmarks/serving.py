@@ -29,7 +29,7 @@ class Texts:
 
     def __init__(self, seed: int = 5, vocabulary: int = 5000) -> None:
         self._random = np.random.default_rng(seed)
-        made = {"".join(self._random.choice(_SYLLABLES, 3)) for _ in range(3 * vocabulary)}
+        made = {"".join(three) for three in self._random.choice(_SYLLABLES, (3 * vocabulary, 3))}
         self._words = np.array(sorted(made)[:vocabulary])
         self._random.shuffle(self._words)
         rank = np.arange(1, len(self._words) + 1)

@@ -70,7 +70,7 @@ class Writer:
     def __init__(self, chunks: int) -> None:
         self._random = np.random.default_rng(5)
         syllables = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
-        made = {"".join(self._random.choice(syllables, 3)) for _ in range(3 * VOCABULARY)}
+        made = {"".join(three) for three in self._random.choice(syllables, (3 * VOCABULARY, 3))}
         self._words = np.array(sorted(made)[:VOCABULARY])
         self._random.shuffle(self._words)
         rank = np.arange(1, len(self._words) + 1)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 # The constants of FTS5, and what it gives a term that more than half of the chunks have.
 _K1, _B, _LEAST_IDF = 1.2, 0.75, 1e-6
 _MOST_COUNTED = 0xFFFF
+_EVERY = 64  # of so many terms one is kept at hand
 
 
 class Vocabulary:
@@ -43,6 +44,7 @@ class Vocabulary:
     def __init__(self, data: NDArray[np.uint8], ends: Numbers) -> None:
         self.data, self.ends = data, ends
         self._bytes = data.data
+        self._some = [self[place] for place in range(0, len(self), _EVERY)]
 
     def __len__(self) -> int:
         return len(self.ends) - 1
@@ -59,7 +61,8 @@ class Vocabulary:
 
     def place(self, term: bytes) -> int:
         """Return where a term stands, or -1."""
-        found = bisect_left(self, term)
+        after = bisect_left(self._some, term) * _EVERY
+        found = bisect_left(self, term, max(0, after - _EVERY), min(after + 1, len(self)))
         return found if found < len(self) and self[found] == term else -1
 
     def all(self) -> list[bytes]:

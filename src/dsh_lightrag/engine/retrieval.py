@@ -163,6 +163,7 @@ def _hits(question: Question, best: list[Fused], chunks: dict[int, Chunk]) -> tu
     """Return the hits that still exist, those from the graph with the names that led there."""
     graphic = [item.chunk for item in best if not item.placings.keys().isdisjoint(GRAPH_SIGNALS)]
     ways = _ways(question, graphic)
+    known = question.seeds.shown if ways else {}
     shown = reading.entity_names(
         question.connection, {entity for way in ways.values() for entity in way}
     )
@@ -177,11 +178,9 @@ def _hits(question: Question, best: list[Fused], chunks: dict[int, Chunk]) -> tu
                 chunk=chunks[item.chunk],
                 score=item.score,
                 placings=item.placings,
-                seeds=tuple(name for entity, name in question.seeds.shown.items() if entity in way),
+                seeds=tuple(name for entity, name in known.items() if entity in way),
                 via=tuple(
-                    shown[entity]
-                    for entity in way
-                    if entity in shown and entity not in question.seeds.shown
+                    shown[entity] for entity in way if entity in shown and entity not in known
                 )[:_VIA],
             )
         )
