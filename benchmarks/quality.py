@@ -5,8 +5,10 @@ python benchmarks/quality.py --data DIR [--half reported|chosen|all] [--set NAME
 DIR holds one folder per collection with `corpus.jsonl` {id, title, text} and `queries.jsonl`
 {id, text, gold: [passage ids]}. Settings were chosen on the questions at even positions of each
 file (`--half chosen`); the figures are those of the odd positions (`--half reported`), which chose
-no setting. A passage counts as found when any chunk of it is. The bundled collection
-`plain` names nobody: there three signals must be as good as two.
+no setting. A passage counts as found when any chunk of it is. Two collections are bundled: `plain`
+names nobody, and there three signals must be as good as two; `sparse` are technical notes with few
+names, often beside the point of a question, and there the graph may cost next to nothing. All of
+their questions are asked.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-PLAIN = Path(__file__).with_name("plain")  # a collection that names nobody and nothing
+BUNDLED = [Path(__file__).with_name(name) for name in ("plain", "sparse")]
 RESAMPLES = 1000
 CHUNKS_ASKED = 60  # enough chunks for ten different passages
 MEASURES = ("R@2", "R@5", "R@10", "nDCG@10", "all@8")
@@ -139,9 +141,9 @@ def main() -> None:
         print("| collection | questions | signals | " + " | ".join(MEASURES) + " |")
         print("| --- | --- | --- | " + "--- | " * len(MEASURES))
         folders = sorted(path for path in arguments.data.iterdir() if path.is_dir())
-        for folder in [*folders, PLAIN]:
+        for folder in [*folders, *BUNDLED]:
             if not arguments.sets or folder.name in arguments.sets:
-                report(folder, bases, embedder, "all" if folder == PLAIN else arguments.half)
+                report(folder, bases, embedder, "all" if folder in BUNDLED else arguments.half)
 
 
 def report(folder: Path, bases: Path, embedder: Embedder | None, half: str) -> None:

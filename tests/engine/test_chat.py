@@ -187,3 +187,71 @@ def test_deleting_the_only_document_forgets_what_a_model_told(path):
 
         assert engine.query("Marie Curie polonium", Mode.LOCAL).entities == ()
         assert engine.verify() == []
+
+
+PEOPLE = [
+    ("Ada Byron met Charles Babbage in London. They wrote letters.", "letters", "wrote to", 0.9),
+    ("Ada Byron and Charles Babbage. Charles Babbage. Ada Byron.", "dinner", "dined with", 0.1),
+    ("Ada Byron rode with Mary Somerville in June.", "mathematics", "was taught by", 0.9),
+]
+
+
+def related(path):
+    """Insert the people, the chat model telling one relation of each passage."""
+    answers = []
+    for text, keywords, description, weight in PEOPLE:
+        other = "Charles Babbage" if "Babbage" in text else "Mary Somerville"
+        link = {
+            "source": "Ada Byron",
+            "target": other,
+            "description": f"Ada Byron {description} {other}.",
+            "keywords": keywords,
+            "weight": weight,
+        }
+        answers.append({"entities": [], "relations": [link]})
+    with Engine.open(path, chat=Scripted(*answers)) as engine:
+        for number, (text, *_) in enumerate(PEOPLE):
+            engine.insert(Document(text, id=str(number)))
+        engine.catch_up()
+        yield engine
+
+
+@pytest.fixture
+def people(path):
+    yield from related(path)
+
+
+def test_global_mode_puts_the_passage_of_the_relation_that_is_asked_for_first(people):
+    question = "Who taught Ada Byron mathematics?"
+
+    by_relation = people.query(question, Mode.GLOBAL)
+    by_name = people.query(question, Mode.LOCAL)
+
+    # The passage that says the name most wins where names count; its relation is a weak one.
+    assert by_name.hits[0].chunk.document_id == "1"
+    assert by_relation.hits[0].chunk.document_id == "2"
+    assert by_relation.hits[0].placings["links"].rank == 1
+    assert by_relation.relations[0].description == "Ada Byron was taught by Mary Somerville."
+    assert "Mary Somerville" in {entity.name for entity in by_relation.entities}
+
+
+def test_global_mode_finds_a_relation_by_the_words_it_was_told_with(people):
+    answer = people.query("who was taught while she rode?", Mode.GLOBAL)
+
+    assert answer.hits[0].chunk.document_id == "2"
+    assert answer.relations[0].keywords == "mathematics"
+
+
+def test_a_relation_is_forgotten_with_the_passage_that_told_it(people):
+    people.delete("2")
+
+    answer = people.query("Who taught Ada Byron mathematics?", Mode.GLOBAL)
+
+    assert "2" not in {hit.chunk.document_id for hit in answer.hits}
+    assert all("taught" not in link.description for link in answer.relations)
+
+
+def test_mix_asks_no_relations_of_a_model_since_their_weight_was_never_measured(people):
+    answer = people.query("Who taught Ada Byron mathematics?", Mode.MIX)
+
+    assert all("links" not in hit.placings for hit in answer.hits)

@@ -97,6 +97,51 @@ def test_a_question_that_names_nothing_gets_the_two_signal_answer_bit_for_bit(pa
     assert answer.gate == 0
 
 
+def test_a_name_that_leads_to_no_other_passage_leaves_the_two_signal_answer_bit_for_bit(
+    path, embedder
+):
+    """Keyword search has seen that name too; the graph would only count it twice."""
+    with Engine.open(path, embedder=embedder) as engine:
+        engine.insert(Document("Write the image with a Raspberry Pi at hand.", source="image"))
+        engine.insert(Document("Give the board a fixed address.", source="address"))
+        engine.catch_up()
+        alone = engine.query("address for a Raspberry Pi", Mode.MIX)
+        two = engine.query("address for a Raspberry Pi", Mode.NAIVE)
+        friends = "Eben Upton, Jack Lang and Alan Mycroft"
+        engine.insert(Document(f"They are {friends}, of the Raspberry Pi.", source="makers"))
+        engine.insert(Document(f"We met {friends} in May.", source="visit"))
+        engine.catch_up()
+        leading = engine.query("address for a Raspberry Pi", Mode.MIX)
+
+    assert (alone.gate, alone.hits) == (0.0, two.hits)
+    assert leading.gate > 0
+    assert "visit" in {hit.chunk.source for hit in leading.hits}
+
+
+@pytest.mark.parametrize(
+    ("title", "question", "found"),
+    [
+        ("the power of two", "who made the power of two?", True),
+        ("Brand (play)", "Which poet wrote Brand?", True),
+        ("Brand (play)", "which brand is the best?", False),
+        ("Brand (play)", "WHICH BRAND IS THE BEST?", False),
+        ("A very long walk home in deep snow", "a very long Walk home in deep snow", True),
+    ],
+)
+def test_a_title_is_a_name_in_a_question_that_writes_all_of_it_or_gives_it_a_capital(
+    engine, title, question, found
+):
+    engine.insert(Document("It is by Jan Nowak, and a brand of soap is named so.", title=title))
+    engine.insert(Document("We met Jan Nowak in May.", source="author"))
+    engine.insert(Document("this brand or that brand, each brand has its price.", source="soap"))
+    engine.insert(Document("it has two times the power, in snow so deep: a long walk home, very."))
+
+    answer = engine.query(question, Mode.LOCAL)
+
+    assert (answer.gate > 0) is found
+    assert any("Jan Nowak" in hit.via for hit in answer.hits) is found
+
+
 def test_a_hit_adds_up_and_says_where_its_text_stands(engine):
     text = "# Poland\nCapital: Warsaw.\n\n# Norway\nCapital: Oslo, on the Oslofjord.\n" * 10
     id_ = engine.insert(Document(text, source="capitals.md")).document_id
@@ -222,7 +267,7 @@ def test_a_replaced_document_keeps_the_links_to_the_title_it_keeps(engine):
     engine.insert(Document("They walked to nowy targ.", source="walk"))
     engine.replace(Document("The market of it.", id="a", title="Nowy Targ"))
 
-    hits = {hit.chunk.source: hit for hit in engine.query("Nowy Targ").hits}
+    hits = {hit.chunk.source: hit for hit in engine.query("Nowy Targ", Mode.LOCAL).hits}
 
     assert Signal.ENTITIES in hits["walk"].placings
     assert engine.verify() == []
@@ -238,7 +283,7 @@ def test_a_title_is_linked_whether_it_came_before_or_after_what_mentions_it(engi
     for number in order:
         engine.insert(documents[number])
 
-    hits = {hit.chunk.source: hit for hit in engine.query("Nowy Targ").hits}
+    hits = {hit.chunk.source: hit for hit in engine.query("Nowy Targ", Mode.LOCAL).hits}
 
     assert Signal.ENTITIES in hits["walk"].placings
 
@@ -247,8 +292,8 @@ def test_a_capitalised_title_of_one_word_is_a_name_though_only_sentences_begin_w
     engine.insert(Document("Teutberga was a queen.", title="Teutberga"))
     engine.insert(Document("Rinse the rice.", title="how to wash it"))
 
-    assert engine.query("Teutberga").gate == 1
-    assert engine.query("rinse").gate == 0
+    assert engine.query("Teutberga", Mode.LOCAL).gate == 1
+    assert engine.query("rinse", Mode.LOCAL).gate == 0
 
 
 def test_vectors_fade_as_far_as_the_graph_is_heard():
@@ -258,6 +303,12 @@ def test_vectors_fade_as_far_as_the_graph_is_heard():
     assert options.heard(1.0)[Signal.VECTORS] == options.weights[Signal.VECTORS] / 2
     assert options.heard(0.5)[Signal.ENTITIES] == options.weights[Signal.ENTITIES] / 2
     assert options.heard(0.5)[Signal.KEYWORDS] == options.weights[Signal.KEYWORDS]
+
+
+def test_vectors_do_not_fade_for_a_graph_without_weight():
+    alone = EngineOptions(weights={Signal.VECTORS: 1.0, Signal.RELATIONS: 0.0})
+
+    assert alone.heard(1.0)[Signal.VECTORS] == 1.0
 
 
 def test_a_title_that_no_document_has_any_more_links_nothing(engine):
@@ -277,10 +328,10 @@ def test_what_is_a_name_is_decided_anew_when_documents_go(engine):
     ids = [
         engine.insert(Document(f"some polish for shoe {number}")).document_id for number in range(3)
     ]
-    before = engine.query("Polish", Mode.MIX)
+    before = engine.query("polish", Mode.LOCAL)
     for id_ in ids:
         engine.delete(id_)
-    after = engine.query("Polish", Mode.MIX)
+    after = engine.query("polish", Mode.LOCAL)
 
     assert (before.gate, after.gate) == (0.0, 1.0)
 

@@ -155,7 +155,7 @@ class Base(RuleBasedStateMachine):
 
 TestBase = Base.TestCase
 TestBase.settings = settings(
-    max_examples=25,
+    max_examples=15,
     stateful_step_count=15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -102,7 +102,8 @@ class Engine:
             embedder: the embedding model, or None to do without vectors.
             chat: the chat model that reads chunks for the graph, or None for the local extractor.
             options: sizes and weights.
-            reindex: drop the vectors of another model, to be made anew by `catch_up`.
+            reindex: drop the vectors of another model, and let documents that other rules cut be
+                cut again; `catch_up` or a worker makes them anew.
         """
         identity = _identity(embedder)
         store = Store(path, rebuilding.versions() | {"embedder": identity})
@@ -113,6 +114,8 @@ class Engine:
                 _refuse_other_model(path, meta["embedder"], identity)
             with store.write() as connection:
                 rebuilding.bring_up_to_date(connection, meta, identity)
+                if reindex:
+                    rebuilding.mark_outdated(connection, writing.rules_of(options.chunks))
             return cls(store, embedder, chat, options)
         except BaseException:  # whatever keeps it from opening, the file is let go
             store.close()
@@ -216,8 +219,10 @@ class Engine:
 
         Last comes what makes a large base fast: it counts as one chunk.
         """
-        worked = 0
-        if self._embedder:
+        worked = rebuilding.recut_one(
+            self._store, self._changing, lambda: self._indexes.titles, self._options.chunks
+        )
+        if not worked and self._embedder:
             worked = catchup.embed_some(
                 self._store, self._changing, self._embedder, _STEP, self._options.attempts
             )
@@ -247,6 +252,11 @@ class Engine:
         """Let the models try again what was given up; return how many documents are unfinished."""
         with self._changing() as (connection, _):
             return catchup.retry_failed(connection)
+
+    def outdated(self) -> int:
+        """Return how many documents were cut or read by other rules or sizes than today's."""
+        with self._store.read() as connection:
+            return rebuilding.outdated(connection, writing.rules_of(self._options.chunks))
 
     def progress(self) -> Progress:
         """Return how far the indexes are."""

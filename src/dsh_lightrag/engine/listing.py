@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dsh_lightrag.engine.model import Listing
 
 # What a document still lacks, where `:embeds` and `:extracts` say what is made of each chunk.
-LACKS = "((:embeds AND embedded < chunks) OR (:extracts AND extracted < chunks))"
+LACKS = "(stale = 1 OR (:embeds AND embedded < chunks) OR (:extracts AND extracted < chunks))"
 _STATUS = (
     "CASE WHEN (:embeds AND unembeddable > 0) OR (:extracts AND unextractable > 0) "
     f"OR (fault <> '' AND {LACKS}) THEN 'failed' "

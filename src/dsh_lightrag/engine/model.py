@@ -24,13 +24,14 @@ class Mode(StrEnum):
 
 
 class Signal(StrEnum):
-    """One way of ranking chunks for a question; the last three come from the graph."""
+    """One way of ranking chunks for a question; the last four come from the graph."""
 
     VECTORS = "vectors"
     KEYWORDS = "keywords"
     ENTITIES = "entities"
     RELATIONS = "relations"
     CONTEXT = "context"
+    LINKS = "links"
 
 
 class DocumentStatus(StrEnum):
@@ -212,11 +213,12 @@ class Progress:
     to_embed: int
     to_extract: int
     failed: int = 0
+    to_recut: int = 0
 
     @property
     def pending(self) -> int:
         """Return the chunks that some index still lacks."""
-        return max(self.to_embed, self.to_extract)
+        return max(self.to_embed, self.to_extract, self.to_recut)
 
 
 @dataclass(frozen=True, slots=True)

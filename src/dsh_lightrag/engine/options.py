@@ -8,13 +8,13 @@ from dsh_lightrag.engine.chunking import DEFAULT_SIZES, ChunkSizes
 from dsh_lightrag.engine.model import Mode, Signal
 
 TEXT_SIGNALS = (Signal.VECTORS, Signal.KEYWORDS)
-GRAPH_SIGNALS = (Signal.ENTITIES, Signal.RELATIONS, Signal.CONTEXT)
+GRAPH_SIGNALS = (Signal.ENTITIES, Signal.RELATIONS, Signal.CONTEXT)  # those that mix asks
 
-# Which graph signals a mode asks first; naive and bypass ask none, mix asks all at once.
+# Which graph signals a mode asks first; naive and bypass ask none, mix asks its own all at once.
 GRAPH_FIRST: dict[Mode, tuple[Signal, ...]] = {
     Mode.LOCAL: (Signal.ENTITIES,),
-    Mode.GLOBAL: (Signal.RELATIONS, Signal.CONTEXT),
-    Mode.HYBRID: GRAPH_SIGNALS,
+    Mode.GLOBAL: (Signal.LINKS, Signal.RELATIONS, Signal.CONTEXT),
+    Mode.HYBRID: (*GRAPH_SIGNALS, Signal.LINKS),
 }
 
 
@@ -58,10 +58,11 @@ class EngineOptions:
             Signal.ENTITIES: 2.0,
             Signal.RELATIONS: 2.0,
             Signal.CONTEXT: 1.0,
+            Signal.LINKS: 4.0,
         }
     )
     gate: Gate = Gate()
-    fading: float = 0.75
+    fading: float = 1.0
     smoothing: float = 5.0
     depth: int = 100
     reach: int = 50
@@ -69,7 +70,12 @@ class EngineOptions:
     attempts: int = 3
 
     def heard(self, gate: float) -> dict[Signal, float]:
-        """Return what each signal weighs when the graph's gate is so far open."""
+        """Return what each signal weighs when the graph's gate is so far open.
+
+        Where no graph signal has a weight, vectors lose none of theirs.
+        """
+        if not any(self.weights.get(signal, 0) > 0 for signal in GRAPH_SIGNALS):
+            return dict(self.weights)
         heard = self.weights | {
             signal: gate * self.weights[signal]
             for signal in GRAPH_SIGNALS

@@ -75,15 +75,17 @@ def document_text(connection: sqlite3.Connection, document: str) -> str | None:
 
 def progress(connection: sqlite3.Connection, *, embeds: bool, extracts: bool) -> Progress:
     """Return how many chunks each index still lacks."""
-    chunks, to_embed, to_extract, unembeddable, unextractable = connection.execute(
+    chunks, to_embed, to_extract, unembeddable, unextractable, stale = connection.execute(
         "SELECT (SELECT count(*) FROM chunk), (SELECT count(*) FROM chunk WHERE embedded = 0), "
         "(SELECT count(*) FROM chunk WHERE extracted = 0), "
-        "(SELECT total(unembeddable) FROM document), (SELECT total(unextractable) FROM document)"
+        "(SELECT total(unembeddable) FROM document), (SELECT total(unextractable) FROM document), "
+        "(SELECT total(max(chunks, 1)) FROM document WHERE stale = 1)"
     ).fetchone()
     return Progress(
         chunks=chunks,
         to_embed=to_embed if embeds else 0,
         to_extract=to_extract if extracts else 0,
+        to_recut=int(stale),
         failed=int(embeds * unembeddable + extracts * unextractable),
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.engine import neighbourhood, reading, seeds
+from dsh_lightrag.engine import links, neighbourhood, reading, seeds
 from dsh_lightrag.engine.embedders import unit_rows
 from dsh_lightrag.engine.faults import ModelFaultError
 from dsh_lightrag.engine.fusion import Fused, followed, fuse
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from dsh_lightrag.engine.embedders import Embedder
     from dsh_lightrag.engine.graph import View, Walk
     from dsh_lightrag.engine.indexes import Indexes
+    from dsh_lightrag.engine.keywords import Keywords
+    from dsh_lightrag.engine.links import Pair
     from dsh_lightrag.engine.options import EngineOptions
     from dsh_lightrag.engine.seeds import Seeds
     from dsh_lightrag.engine.store import Store
@@ -36,6 +38,8 @@ _VIA = 5  # names that a hit shows as the way it was reached
 _SPARE = 2  # hits fetched beyond the limit, for those that are deleted at this moment
 _VIA_RELATED = 2  # of these, names that an answer lists as entities
 _MOST_ENTITIES = 30
+_READ_FOR_LINKS = 20  # chunks with the question's words whose relations are looked at
+_SHOWN_LINKS = 15  # relations of a question that an answer shows with their entities
 
 
 @dataclass
@@ -45,6 +49,7 @@ class Question:
     text: str
     connection: sqlite3.Connection
     view: View
+    keywords: Keywords
     vector: NDArray[np.float32] | None
     options: EngineOptions
     numbers: dict[str, int] = field(default_factory=dict)  # of the names that hits show
@@ -63,6 +68,12 @@ class Question:
     def reached(self) -> Ranking:
         """The chunks that it reaches."""
         return self.view.ranked(self.walk, max(self.options.depth, self.options.reach))
+
+    @cached_property
+    def links(self) -> list[Pair]:
+        """The relations told by a chat model that it asks for, best first."""
+        found = self.keywords.search(self.connection, self.text, _READ_FOR_LINKS).chunks
+        return links.asked_for(self.connection, self.text, self.seeds.shown, found)
 
 
 Retriever = Callable[[Question, int], Ranking]
@@ -91,12 +102,16 @@ def retrievers(indexes: Indexes) -> dict[Signal, Retriever]:
         known = question.seeds.shown.values()
         return keywords.search_among(question.connection, question.text, known, reached)
 
+    def by_link(question: Question, limit: int) -> Ranking:
+        return links.ranked(question.links, limit)
+
     return {
         Signal.VECTORS: by_vector,
         Signal.KEYWORDS: by_keyword,
         Signal.ENTITIES: by_entity,
         Signal.RELATIONS: by_relation,
         Signal.CONTEXT: by_context,
+        Signal.LINKS: by_link,
     }
 
 
@@ -116,12 +131,20 @@ class Retrieval:
             return Answer()
         vector, faults = self._vector(text)
         with self.store.read() as connection:
-            question = Question(text, connection, self.indexes.graph.view(), vector, self.options)
+            question = Question(
+                text,
+                connection,
+                self.indexes.graph.view(),
+                self.indexes.keywords,
+                vector,
+                self.options,
+            )
             fused, gate = _fused(question, retrievers(self.indexes), mode, limit + _SPARE)
             best = fused[: limit + _SPARE]
             chunks = reading.chunks(connection, (item.chunk for item in best))
             hits = _hits(question, best, chunks)[:limit]
-            entities, relations = _surroundings(question, hits) if gate else ((), ())
+            asked = question.links if gate and Signal.LINKS in GRAPH_FIRST.get(mode, ()) else []
+            entities, relations = _surroundings(question, hits, asked) if gate else ((), ())
             pending = _pending(connection) if self.indexes.vectors is not None else 0
         return Answer(hits, entities, relations, gate, pending, faults)
 
@@ -148,8 +171,8 @@ def _fused(
         return {signal: ask[signal](question, options.depth) for signal in asked}
 
     texts = rankings(TEXT_SIGNALS)
-    if mode in GRAPH_FIRST and question.seeds.weights:
-        graph = fuse(rankings(GRAPH_FIRST[mode]), weights, options.smoothing, limit)
+    graph = fuse(rankings(GRAPH_FIRST.get(mode, ())), weights, options.smoothing, limit)
+    if graph:
         others = fuse(texts, weights, options.smoothing, limit + len(graph))
         return followed(graph, others), 1.0
     gate = options.gate.open(question.seeds.coverage) if mode is Mode.MIX else 0.0
@@ -161,7 +184,7 @@ def _fused(
 
 def _hits(question: Question, best: list[Fused], chunks: dict[int, Chunk]) -> tuple[Hit, ...]:
     """Return the hits that still exist, those from the graph with the names that led there."""
-    graphic = [item.chunk for item in best if not item.placings.keys().isdisjoint(GRAPH_SIGNALS)]
+    graphic = [item.chunk for item in best if item.placings.keys() - set(TEXT_SIGNALS)]
     ways = _ways(question, graphic)
     known = question.seeds.shown if ways else {}
     shown = reading.entity_names(
@@ -202,20 +225,33 @@ def _ways(question: Question, chunks: list[int]) -> dict[int, list[int]]:
 
 
 def _surroundings(
-    question: Question, hits: tuple[Hit, ...]
+    question: Question, hits: tuple[Hit, ...], asked: list[Pair]
 ) -> tuple[tuple[Entity, ...], tuple[Relation, ...]]:
-    """Return the entities of question and hits, and how the question's are related to them."""
+    """Return the entities of question and hits, and how the question's are related to them.
+
+    The relations that were asked for come first, in their order, and so do their entities.
+    """
     connection, view = question.connection, question.view
     named = list(question.seeds.weights)
+    ends = [end for pair in asked[:_SHOWN_LINKS] for end in (pair.source, pair.target)]
     leading = [question.numbers[name] for hit in hits for name in hit.via[:_VIA_RELATED]]
-    among = list(dict.fromkeys([*named, *leading]))[:_MOST_ENTITIES]
+    among = list(dict.fromkeys([*named, *ends, *leading]))[:_MOST_ENTITIES]
     pairs: dict[tuple[int, int], float] = {}
     for seed in named:
         for other, weight in neighbourhood.related(view, seed):
             if other in among and (other, seed) not in pairs:
                 pairs[seed, other] = weight
     relations = neighbourhood.told_and_together(connection, view, among, pairs)
-    return neighbourhood.described(connection, view, among), relations
+    shown = reading.entity_names(connection, ends)
+    places = {
+        frozenset((shown.get(pair.source), shown.get(pair.target))): place
+        for place, pair in reversed(list(enumerate(asked[:_SHOWN_LINKS])))
+    }
+    ordered = sorted(
+        relations,
+        key=lambda link: places.get(frozenset((link.source, link.target)), _SHOWN_LINKS),
+    )
+    return neighbourhood.described(connection, view, among), tuple(ordered)
 
 
 def _pending(connection: sqlite3.Connection) -> int:

@@ -74,8 +74,7 @@ def create(path: Path, meta: Mapping[str, str]) -> None:
         remove(unfinished)
         with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
-            sql = resources.files("dsh_lightrag.engine").joinpath("schema.sql")
-            connection.executescript(sql.read_text(encoding="utf-8"))
+            connection.executescript(script())
             connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMAT}")
@@ -88,14 +87,32 @@ def create(path: Path, meta: Mapping[str, str]) -> None:
         ) from refused
 
 
+def script() -> str:
+    """Return the statements that make an empty base."""
+    sql = resources.files("dsh_lightrag.engine").joinpath("schema.sql")
+    return sql.read_text(encoding="utf-8")
+
+
+def format_of(path: Path) -> int:
+    """Return the format of a base that was found intact."""
+    with closing(_reader(path)) as reader:
+        version: int = reader.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def log_of(path: Path) -> Path:
+    """Return the write-ahead log that belongs to a base."""
+    return path.with_name(f"{path.name}-wal")
+
+
 def place(unfinished: Path, path: Path) -> None:
     """Give a finished file its name, durably, and never another file's."""
     try:
         if path.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        _sync(unfinished)
+        sync(unfinished)
         unfinished.rename(path)
-        _sync(path.parent)
+        sync(path.parent)
     except OSError as refused:
         raise BaseUnusableError(
             f"{path} cannot be written: {refused.strerror}.",
@@ -161,7 +178,7 @@ def _is_cut(header: bytes, size: int) -> bool:
 
 def _has_log(path: Path) -> bool:
     """Tell whether a write-ahead log can bring back what the file itself lacks."""
-    log = path.with_name(f"{path.name}-wal")
+    log = log_of(path)
     return log.exists() and log.stat().st_size > 0
 
 
@@ -175,7 +192,7 @@ def remove(unfinished: Path) -> None:
         unfinished.with_name(unfinished.name + suffix).unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Make a file or a folder's list of names durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

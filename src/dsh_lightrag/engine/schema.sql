@@ -16,6 +16,8 @@ CREATE TABLE document (
   tokens_spent INTEGER NOT NULL DEFAULT 0,
   track TEXT NOT NULL DEFAULT '', -- what came in together has the same
   digest BLOB NOT NULL DEFAULT x'', -- of the text: tells equal texts
+  rules TEXT NOT NULL DEFAULT '', -- which rules cut and read it
+  stale INTEGER NOT NULL DEFAULT 0, -- 1: it waits to be cut and read by today's rules
   -- How many of its chunks there are and how far they are; kept by the triggers below.
   chunks INTEGER NOT NULL DEFAULT 0,
   embedded INTEGER NOT NULL DEFAULT 0,
@@ -25,6 +27,7 @@ CREATE TABLE document (
   fault TEXT NOT NULL DEFAULT '' -- why what it lacks cannot be made at this time
 ) STRICT;
 CREATE INDEX document_digest ON document (digest);
+CREATE INDEX document_stale ON document (no) WHERE stale = 1;
 CREATE INDEX document_track ON document (track) WHERE track <> '';
 
 -- Documents that were not taken in: nobody could read them, or their text is there already.

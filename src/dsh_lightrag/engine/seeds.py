@@ -19,6 +19,7 @@ _RARE_ENOUGH = 2.5
 _FEW_MENTIONS = 5
 _SHORTEST = 3
 _LOOKED_AT = 20  # chunks of a name that are looked at for where it leads
+_ENOUGH_WAYS = 2.0  # other linked names per chunk; prose about people and places has four
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class Seeds:
     Attributes:
         weights: the rarity of each named entity, by its number.
         shown: how each is written.
-        coverage: 0..1, the named entities' share of the rarity of all words of the question.
+        coverage: 0..1, the named entities' share of the rarity of all words of the question, each
+            as far as it leads on.
     """
 
     weights: dict[int, float] = field(default_factory=dict)
@@ -57,8 +59,10 @@ def find(connection: sqlite3.Connection, question: str, view: View) -> Seeds:
         return bool(rare) and (found.is_name or name in written)
 
     matched = names.longest_matches(words, accepts)
-    leading = [name for name in matched if _leads_on(view, known[name].number)]
-    covered = {word for name in leading for word in name.split(" ")}
+    covered: dict[str, float] = {}
+    for name in matched:
+        share = _leads_on(view, known[name].number)
+        covered |= {word: max(share, covered.get(word, 0.0)) for word in name.split(" ")}
     return Seeds(
         {known[name].number: float(view.rarity[known[name].number]) for name in matched},
         {known[name].number: known[name].shown for name in matched},
@@ -101,22 +105,25 @@ def _written_as_names(question: str) -> set[str]:
     return {word for word, used in uses.items() if used.inner}
 
 
-def _leads_on(view: View, entity: int) -> bool:
-    """Tell whether from a chunk that names the entity another name leads to another chunk.
+def _leads_on(view: View, entity: int) -> float:
+    """Return 0..1, how far an entity leads to passages that do not name it.
 
-    A name that leads nowhere tells nothing that keyword search has not seen.
+    It does so through the other names in its chunks that further chunks have, 1 when there are
+    enough of them. A name that leads nowhere tells nothing that keyword search has not seen, and
+    where names are few the passages that say it are no better than the others.
     """
     chunks = view.chunks_of(entity)[:_LOOKED_AT]
-    return any(
-        view.mentions[other] > 1
+    ways = sum(
+        int(view.mentions[other] > 1)
         for named in view.entities_of(chunks).values()
         for other in named
         if other != entity
     )
+    return min(1.0, ways / len(chunks) / _ENOUGH_WAYS)
 
 
 def _coverage(
-    connection: sqlite3.Connection, words: list[str], covered: set[str], chunks: int
+    connection: sqlite3.Connection, words: list[str], covered: dict[str, float], chunks: int
 ) -> float:
     asked = set(words) - names.STOP_WORDS
     counts = spelling.chunk_counts(connection, asked)
@@ -126,4 +133,5 @@ def _coverage(
         return math.log(1 + (chunks - count + 0.5) / (count + 0.5))
 
     total = sum(map(rarity, sorted(asked)))
-    return sum(map(rarity, sorted(asked & covered))) / total if total else 0.0
+    known = sum(rarity(word) * covered[word] for word in sorted(asked & covered.keys()))
+    return known / total if total else 0.0

@@ -12,7 +12,7 @@ import threading
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.engine import schema
+from dsh_lightrag.engine import migrating, schema
 from dsh_lightrag.engine.faults import BaseCorruptError, BaseUnusableError
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Store:
             if not path.exists():
                 schema.create(path, meta)
             schema.refuse_untrusted(path)
+            migrating.migrate(path)
             with _translated(path):
                 self._writer = self._connect(_WRITER_PRAGMAS)
         except BaseException:  # whatever keeps it from opening, the lock is let go

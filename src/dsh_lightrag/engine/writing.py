@@ -11,7 +11,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.engine import edges, entities, keywords, local_extraction, names, spelling, titles
+from dsh_lightrag.engine import (
+    chunking,
+    edges,
+    entities,
+    keywords,
+    local_extraction,
+    names,
+    spelling,
+    titles,
+)
 from dsh_lightrag.engine.change import Change
 from dsh_lightrag.engine.chunking import ChunkSizes, split
 from dsh_lightrag.engine.edges import Role
@@ -34,6 +43,7 @@ class Prepared:
     texts: list[str]
     extractions: list[Extraction]
     words: spelling.Tally
+    rules: str
 
 
 def prepare(document: Document, sizes: ChunkSizes) -> Prepared:
@@ -50,7 +60,12 @@ def prepare(document: Document, sizes: ChunkSizes) -> Prepared:
     texts = [text[piece.start : piece.end] for piece in pieces]
     found = [local_extraction.extract(part) for part in texts]
     words = spelling.tally(ready.title, texts)
-    return Prepared(ready, text_digest(text), pieces, texts, found, words)
+    return Prepared(ready, text_digest(text), pieces, texts, found, words, rules_of(sizes))
+
+
+def rules_of(sizes: ChunkSizes) -> str:
+    """Return what a document's chunks and names depend on besides its text."""
+    return f"{chunking.VERSION}:{sizes.tokens}:{sizes.overlap} {local_extraction.VERSION}"
 
 
 def text_digest(text: str) -> bytes:
@@ -139,15 +154,19 @@ def replace(
 ) -> bool:
     """Store a document in place of the one with its id; tell whether there was none."""
     id_ = prepared.document.id
-    created = connection.execute("SELECT created_at FROM document WHERE id = ?", (id_,)).fetchone()
+    before = connection.execute(
+        "SELECT created_at, tokens_spent FROM document WHERE id = ?", (id_,)
+    ).fetchone()
     kept = {body: vector for _, body, vector in _vectors(connection, id_) if vector is not None}
     removed = delete(connection, id_)
     if removed is not None:
         change.add(removed)
         known = known.after(removed.titles)
     change.add(insert(connection, prepared, known, now))
-    if created is not None:
-        connection.execute("UPDATE document SET created_at = ? WHERE id = ?", (*created, id_))
+    if before is not None:
+        connection.execute(
+            "UPDATE document SET created_at = ?, tokens_spent = ? WHERE id = ?", (*before, id_)
+        )
     for chunk, body, _ in _vectors(connection, id_):
         if body in kept:  # a passage that did not change keeps its vector
             change.vectors[chunk] = kept[body]
@@ -220,7 +239,7 @@ def _insert_document(
     summary = " ".join(document.text[: 2 * _SUMMARY_CHARACTERS].split())[:_SUMMARY_CHARACTERS]
     cursor = connection.execute(
         "INSERT INTO document (id, source, title, title_key, created_at, updated_at, length, "
-        "summary, track, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no",
+        "summary, track, digest, rules) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no",
         (
             document.id,
             document.source,
@@ -232,6 +251,7 @@ def _insert_document(
             summary,
             document.track,
             prepared.digest,
+            prepared.rules,
         ),
     )
     number: int = cursor.fetchone()[0]

@@ -179,6 +179,11 @@ class _Door:
                     refuse_too_much(len(content))
         except httpx.HTTPError as error:
             raise _FailedError.of_transport(error) from error
+        except RuntimeError as error:
+            if not self._client.is_closed:
+                raise
+            # A worker that was left behind asks on after its keeper was closed.
+            raise _FailedError("is not asked any more", again=False) from error
         self.refuse_status(response, bytes(content))
         try:
             return read(bytes(content))

@@ -95,7 +95,7 @@ class Provider:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["content-length"]))
                 provider.paths.append(self.path)
-                provider.headers.append(dict(self.headers))
+                provider.headers.append(self.headers)
                 provider.asked.append(json.loads(body))
                 reply = provider.replies[0]
                 if len(provider.replies) > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import shutil
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from dsh_lightrag.engine import ChunkSizes, Engine, EngineOptions, MiniLM, WordTable
-from dsh_lightrag.engine.schema import BaseLock, remembered
+from dsh_lightrag.engine.schema import BaseLock, remembered, sync
 from dsh_lightrag.server.backend import (
     WorkspaceBrokenError,
     WorkspaceUnknownError,
@@ -115,7 +114,7 @@ class EmbeddedKeeper:
                 return False
             folder.mkdir(exist_ok=True)
             for made in (folder, self._bases, self._bases.parent):
-                _sync(made)
+                sync(made)
         except OSError as refused:
             raise WorkspaceBrokenError(
                 f"The workspace cannot be made: {refused.strerror}.",
@@ -167,7 +166,7 @@ class EmbeddedKeeper:
         with closing(BaseLock(folder / BASE_FILE)):
             # Renamed first: a removal that is cut short leaves no half of a workspace.
             folder.rename(folder.with_name(f"{_DROPPED}{secrets.token_hex(8)}"))
-            _sync(self._bases)
+            sync(self._bases)
         self._sweep()
 
     def _sweep(self) -> None:
@@ -199,11 +198,3 @@ def _model_name(wanted: str | Endpoint) -> str:
     if isinstance(wanted, Endpoint):
         return wanted.model
     return _LOCAL[wanted].identity if wanted in _LOCAL else "none"
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,0 +1,112 @@
+-- One knowledge base. The file is the truth: whatever lives in memory is rebuilt from it.
+
+-- What the file was made with: format, embedding model, versions of the text rules.
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+CREATE TABLE document (
+  no INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  source TEXT NOT NULL,
+  title TEXT NOT NULL,
+  title_key TEXT NOT NULL,
+  created_at REAL NOT NULL,
+  updated_at REAL NOT NULL,
+  length INTEGER NOT NULL,
+  summary TEXT NOT NULL,
+  tokens_spent INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- The whole text, compressed: read only to show a passage in its place and to cut it anew.
+CREATE TABLE document_text (
+  document INTEGER PRIMARY KEY REFERENCES document (no) ON DELETE CASCADE,
+  text BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE chunk (
+  no INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  document INTEGER NOT NULL REFERENCES document (no) ON DELETE CASCADE,
+  ordinal INTEGER NOT NULL,
+  start INTEGER NOT NULL,
+  "end" INTEGER NOT NULL,
+  heading TEXT NOT NULL,
+  text TEXT NOT NULL,
+  embedded INTEGER NOT NULL DEFAULT 0,
+  -- Model extraction: 0 waits, 1 done, 2 given up after as many attempts as allowed.
+  extracted INTEGER NOT NULL DEFAULT 0,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  error TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX chunk_document ON chunk (document, ordinal);
+CREATE INDEX chunk_to_embed ON chunk (no) WHERE embedded = 0;
+CREATE INDEX chunk_to_extract ON chunk (attempts, no) WHERE extracted = 0;
+
+-- Contentless: the terms come from `terms.py`, and the text stands in `chunk` already.
+CREATE VIRTUAL TABLE keyword USING fts5 (
+  body, content = '', tokenize = "porter ascii tokenchars '+#'"
+);
+
+CREATE TABLE vector (
+  chunk INTEGER PRIMARY KEY REFERENCES chunk (no) ON DELETE CASCADE,
+  data BLOB NOT NULL -- float16, little endian, length one
+) STRICT;
+
+CREATE TABLE entity (
+  no INTEGER PRIMARY KEY AUTOINCREMENT,
+  key TEXT NOT NULL UNIQUE,
+  name TEXT NOT NULL,
+  mentions INTEGER NOT NULL DEFAULT 0, -- chunks that name it
+  certain INTEGER NOT NULL DEFAULT 0, -- of these, chunks where its spelling need not prove it
+  common INTEGER NOT NULL DEFAULT 0 -- 1: the collection writes it like any other word
+) STRICT;
+CREATE INDEX entity_common ON entity (no) WHERE common = 1;
+CREATE TABLE entity_word (
+  word TEXT NOT NULL,
+  entity INTEGER NOT NULL,
+  PRIMARY KEY (word, entity)
+) STRICT, WITHOUT ROWID;
+
+-- The graph's edges, packed by chunk (see `edges.py`): one read per chunk loads them all.
+CREATE TABLE mention (
+  chunk INTEGER PRIMARY KEY REFERENCES chunk (no) ON DELETE CASCADE,
+  edges BLOB NOT NULL
+) STRICT;
+
+-- Titles of documents are entities wherever they are mentioned.
+CREATE TABLE title (key TEXT PRIMARY KEY, documents INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE title_link (
+  entity INTEGER NOT NULL,
+  chunk INTEGER NOT NULL,
+  PRIMARY KEY (entity, chunk)
+) STRICT, WITHOUT ROWID;
+
+-- How the collection writes each word: how many chunks have it, how often, how often in lower case,
+-- how often with a capital within a sentence.
+CREATE TABLE word (
+  word TEXT PRIMARY KEY,
+  chunks INTEGER NOT NULL,
+  total INTEGER NOT NULL,
+  lower INTEGER NOT NULL,
+  inner INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What a chat model told about a chunk.
+CREATE TABLE told (
+  chunk INTEGER NOT NULL REFERENCES chunk (no) ON DELETE CASCADE,
+  entity INTEGER NOT NULL,
+  type TEXT NOT NULL,
+  description TEXT NOT NULL,
+  PRIMARY KEY (chunk, entity)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX told_entity ON told (entity, chunk);
+CREATE TABLE relation (
+  chunk INTEGER NOT NULL REFERENCES chunk (no) ON DELETE CASCADE,
+  source INTEGER NOT NULL,
+  target INTEGER NOT NULL,
+  description TEXT NOT NULL,
+  keywords TEXT NOT NULL,
+  weight REAL NOT NULL CHECK (weight BETWEEN 0 AND 1),
+  PRIMARY KEY (chunk, source, target)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX relation_source ON relation (source);
+CREATE INDEX relation_target ON relation (target);
