@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsh_lightrag.engine import Document, edges
+from dsh_lightrag.engine import Document, edges, graph_store
 from dsh_lightrag.engine.edges import Edge, Role
 from dsh_lightrag.engine.graph_store import Graph
 
@@ -90,20 +91,36 @@ def test_one_hop_is_two_products_with_the_matrix_of_rare_names(chunks, common, s
         assert abs(found.get(number, 0) - expected) < 1e-9
 
 
-@given(CHUNKS, COMMON, SEEDS, st.data())
-def test_a_graph_that_was_changed_is_the_graph_that_was_loaded(chunks, common, seeds, data):
+@pytest.mark.parametrize("share", [0, 10**9], ids=["appended", "in order"])
+@given(chunks=CHUNKS, common=COMMON, seeds=SEEDS, data=st.data())
+def test_a_graph_that_was_changed_is_the_graph_that_was_loaded(share, chunks, common, seeds, data):
     packed = {number: edges.pack(found) for number, found in chunks.items()}
     later = data.draw(st.sets(st.sampled_from(sorted(packed))))
-    graph = Graph({n: p for n, p in packed.items() if n not in later} | {99: b""}, {1, 2, 3})
-    graph.view()
-    graph.update(
-        {n: packed[n] for n in sorted(later)} | {99: None}, dict.fromkeys((1, 2, 3), False)
-    )
-    graph.update({}, dict.fromkeys(common, True))
+    before = {n: b"" if n in later else p for n, p in packed.items() if n % 2 or n not in later}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(graph_store, "_SHARE", share)  # edges stay where they were appended, or not
+        graph = Graph(before | {99: b""}, {1, 2, 3}, few=0)
+        graph.view()
+        graph.update(
+            {n: packed[n] for n in sorted(later)} | {99: None}, dict.fromkeys((1, 2, 3), False)
+        )
+        graph.update({}, dict.fromkeys(common, True))
+        changed = graph.view()
+        saved = Graph.of_arrays(graph.arrays(), common).view()
+    loaded = Graph(packed, common).view()
 
-    assert scores(graph.view().one_hop(seeds, 100)) == scores(
-        Graph(packed, common).view().one_hop(seeds, 100)
-    )
+    for view in (changed, saved):
+        assert view.chunks == loaded.chunks
+        for ranking in (
+            lambda view: view.one_hop(seeds, 100),
+            lambda view: view.ranked(view.walk(seeds, 0.85), 100),
+        ):
+            assert scores(ranking(view)) == pytest.approx(scores(ranking(loaded)), abs=1e-9)
+        for entity in range(10):
+            assert view.chunks_of(entity) == loaded.chunks_of(entity)
+        assert view.entities_of(list(packed)) == {
+            chunk: pytest.approx(found) for chunk, found in loaded.entities_of(list(packed)).items()
+        }
 
 
 @given(EDGES)

@@ -38,7 +38,9 @@ def fuse(
         weight = weights[signal]
         for rank, chunk in enumerate(ranking.chunks, start=1):
             scores[chunk] = scores.get(chunk, 0.0) + weight / (smoothing + rank)
-    best = sorted(scores, key=lambda chunk: (-scores[chunk], chunk))[:limit]
+    best = [
+        chunk for _, chunk in sorted((-score, chunk) for chunk, score in scores.items())[:limit]
+    ]
     placings: dict[int, dict[Signal, Placing]] = {chunk: {} for chunk in best}
     for signal, ranking in heard.items():
         for place, chunk in enumerate(ranking.chunks):

@@ -35,6 +35,7 @@ _FIRST_CHUNKS = 20  # the chunks whose names make the second step of one hop
 _STEPS = 12
 _LEAST = 1e-4  # a walker less likely than this at a place is not followed further
 _MANY = 4  # to pick one edge in so many takes as long as to go over all
+_DIGITS = 12  # equal to so many is equal: the last bits depend on the order of the edges
 _TITLE_MENTIONS = 2  # an own title is as good as two more mentions,
 _TITLE_WEIGHT = 3  # and then weighs three times: a walker finds from a name to its own passage
 
@@ -176,7 +177,10 @@ class View:
         if not start.any():
             return Ranking()
         first = self._toward_chunks(start / _length(start))
-        found = np.flatnonzero(first)
+        found = np.flatnonzero(first > 0)
+        if len(found) > _FIRST_CHUNKS:
+            least = np.partition(first[found], -_FIRST_CHUNKS)[-_FIRST_CHUNKS]
+            found = found[first[found] >= least]
         top = found[np.lexsort((self.placed.numbers[found], -first[found]))][:_FIRST_CHUNKS]
         at = ranges(self.starts, top)
         flow = first[self.chunk[at]] * self._rare[at] / self._lengths[self.chunk[at]]
@@ -193,32 +197,35 @@ class View:
         chunks, entities = np.zeros(len(self.placed)), np.zeros(self.entities)
         for _ in range(_STEPS // 2):
             entities += (1 - damping) * at_entity
-            at_chunk = self._out_of_entities(np.where(at_entity > _LEAST, damping * at_entity, 0))
+            at_chunk = self._out_of_entities(at_entity, damping)
             chunks += (1 - damping) * at_chunk
-            at_entity = self._out_of_chunks(np.where(at_chunk > _LEAST, damping * at_chunk, 0))
+            at_entity = self._out_of_chunks(at_chunk, damping)
             if not at_entity.any():
                 break
         return Walk(chunks, entities)
 
-    def _out_of_entities(self, walkers: Floats) -> Floats:
+    def _out_of_entities(self, walkers: Floats, damping: float) -> Floats:
         """Return how many walkers arrive at each chunk from the entities."""
-        leaving = walkers / self._of_entity
-        at = self._edges_of_entities(np.flatnonzero(walkers))
+        going = np.flatnonzero(walkers > _LEAST)
+        leaving = np.zeros(self.entities)
+        leaving[going] = damping * walkers[going] / self._of_entity[going]
+        at = self._edges_of_entities(going)
         if at is None:
             return _summed(self.chunk, leaving[self.entity] * self._counted, len(self.placed))
         flow = leaving[self.entity[at]] * self._counted[at]
         return _summed(self.chunk[at], flow, len(self.placed))
 
-    def _out_of_chunks(self, walkers: Floats) -> Floats:
+    def _out_of_chunks(self, walkers: Floats, damping: float) -> Floats:
         """Return how many walkers arrive at each entity from the chunks."""
-        leaving = walkers / self._of_chunk
-        wanted = np.flatnonzero(walkers)
-        edges = int((self.starts[wanted + 1] - self.starts[wanted]).sum())
-        if edges * _MANY > len(self.entity):
+        going = np.flatnonzero(walkers > _LEAST)
+        share = damping * walkers[going] / self._of_chunk[going]
+        edges = self.starts[going + 1] - self.starts[going]
+        if int(edges.sum()) * _MANY > len(self.entity):
+            leaving = np.zeros(len(self.placed))
+            leaving[going] = share
             return _summed(self.entity, leaving[self.chunk] * self._rare, self.entities)
-        at = ranges(self.starts, wanted)
-        flow = leaving[self.chunk[at]] * self._rare[at]
-        return _summed(self.entity[at], flow, self.entities)
+        at = ranges(self.starts, going)
+        return _summed(self.entity[at], np.repeat(share, edges) * self._rare[at], self.entities)
 
     def ranked(self, walk: Walk, limit: int) -> Ranking:
         """Rank chunks by where a walk ends."""
@@ -239,7 +246,7 @@ class View:
 
     def _toward_chunks(self, values: Floats) -> Floats:
         """Return the product of each chunk's rare names with these values."""
-        at = self._edges_of_entities(np.flatnonzero(values))
+        at = self._edges_of_entities(np.flatnonzero(values > 0))
         if at is None:
             flow = self._rare * values[self.entity]
             return _summed(self.chunk, flow, len(self.placed)) / self._lengths
@@ -247,8 +254,8 @@ class View:
         return _summed(self.chunk[at], flow, len(self.placed)) / self._lengths
 
     def _ranking(self, scores: Floats, limit: int) -> Ranking:
-        found = np.flatnonzero(scores)
-        return best(self.placed.numbers[found], np.round(scores[found], 12), limit)
+        found = np.flatnonzero(scores > 0)
+        return best(self.placed.numbers[found], scores[found], limit, _DIGITS)
 
 
 def weights(count: NDArray[np.uint16], role: NDArray[np.uint16]) -> Floats:

@@ -47,6 +47,11 @@ class Graph:
         graph._begin(arrays["numbers"], arrays["starts"], arrays["edges"].view(edges.DTYPE))
         return graph
 
+    @property
+    def chunks(self) -> int:
+        """How many chunks there are."""
+        return self._places.snapshot().living
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all living edges in order, as `of_arrays` takes them."""
         with self._changing:

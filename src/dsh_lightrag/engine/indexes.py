@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 # A smaller base is answered by its own keyword index and loaded from its tables within moments.
 FEWEST_CHUNKS = 2_000
-_SAVED_SHARE = 20  # it is saved again when one chunk in so many has changed
+# It is saved again when one chunk in so many has changed: on closing, and while it is in use.
+_SAVED_SHARE, _SAVED_SHARE_IN_USE = 20, 4
 
 
 class Indexes:
@@ -58,7 +59,7 @@ class Indexes:
             else:
                 self.graph = Graph(dict(connection.execute(_EDGES).fetchall()), common)
                 self.vectors = _vectors(connection, dimension) if dimension else None
-                self._unsaved = self.graph.view().chunks
+                self._unsaved = self.graph.chunks
 
     def learn(self, change: Change, stamp: Stamp | None) -> None:
         """Take over what a transaction changed, once it is durable."""
@@ -76,31 +77,30 @@ class Indexes:
 
         Questions and writers do not wait for it.
         """
-        if self.graph.view().chunks < FEWEST_CHUNKS:
+        if self.graph.chunks < FEWEST_CHUNKS:
             return False
         if self.keywords.postings is None:
             self._make_postings()
             return True
-        return self.save()
+        return self.save(_SAVED_SHARE_IN_USE)
 
-    def save(self) -> bool:
+    def save(self, share: int = _SAVED_SHARE) -> bool:
         """Save the indexes beside the base if enough has changed; tell whether they were."""
+        postings = self.keywords.postings
         with self._learning:
-            chunks = self.graph.view().chunks
-            postings = self.keywords.postings
-            if postings is None or self._unsaved * _SAVED_SHARE <= chunks:
+            if postings is None or self._unsaved * share <= self.graph.chunks:
                 return False
-            parts: dict[str, dict[str, NDArray[Any]]] = {
-                "graph": self.graph.arrays(),
-                "words": postings.arrays(),
-            }
+            held = postings.held()
+            parts: dict[str, dict[str, NDArray[Any]]] = {"graph": self.graph.arrays()}
             if self.vectors is not None:
                 parts["vectors"] = self.vectors.arrays()
             stamp, self._unsaved = self._stamp, 0
+        parts["words"] = postings.arrays(held)
         arrays = {
             f"{part}.{name}": array for part, held in parts.items() for name, array in held.items()
         }
-        sidecar.save(self._sidecar, sidecar.Sidecar(stamp, arrays))
+        if not sidecar.save(self._sidecar, sidecar.Sidecar(stamp, arrays)):
+            return False
         with self._store.write() as connection:
             changes.forget(connection, stamp)
         return True

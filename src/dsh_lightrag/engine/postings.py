@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 # The constants of FTS5, and what it gives a term that more than half of the chunks have.
 _K1, _B, _LEAST_IDF = 1.2, 0.75, 1e-6
 _MOST_COUNTED = 0xFFFF
+_EVERY = 64  # of so many terms one is kept at hand
 
 
 class Vocabulary:
@@ -43,6 +44,7 @@ class Vocabulary:
     def __init__(self, data: NDArray[np.uint8], ends: Numbers) -> None:
         self.data, self.ends = data, ends
         self._bytes = data.data
+        self._some = [self[place] for place in range(0, len(self), _EVERY)]
 
     def __len__(self) -> int:
         return len(self.ends) - 1
@@ -59,7 +61,8 @@ class Vocabulary:
 
     def place(self, term: bytes) -> int:
         """Return where a term stands, or -1."""
-        found = bisect_left(self, term)
+        after = bisect_left(self._some, term) * _EVERY
+        found = bisect_left(self, term, max(0, after - _EVERY), min(after + 1, len(self)))
         return found if found < len(self) and self[found] == term else -1
 
     def all(self) -> list[bytes]:
@@ -74,6 +77,14 @@ class Snapshot:
     placed: Placed
     lengths: NDArray[np.int32]
     average: float
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A moment of an index: its chunks, and places and counts that were appended, by term."""
+
+    snapshot: Snapshot
+    later: dict[bytes, tuple[NDArray[Any], NDArray[Any]]]
 
 
 class Postings:
@@ -114,7 +125,7 @@ class Postings:
         """Rank the chunks that have any of the terms."""
         snapshot = self._snapshot
         scores = self._scores(snapshot, terms)
-        found = np.flatnonzero(scores)
+        found = np.flatnonzero(scores > 0)
         return best(snapshot.placed.numbers[found], scores[found], limit)
 
     def search_among(self, terms: Sequence[bytes], chunks: Iterable[int]) -> Ranking:
@@ -125,11 +136,15 @@ class Postings:
         numbers = snapshot.placed.numbers[places]
         return best(numbers[scores > 0], scores[scores > 0], len(places))
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the whole index in order, as the constructor takes it."""
+    def held(self) -> Held:
+        """Return what `arrays` needs to know of this moment."""
         with self._updating:
             snapshot = self._snapshot
-            later = {term: self._of_later(term, snapshot) for term in self._later}
+            return Held(snapshot, {term: self._of_later(term, snapshot) for term in self._later})
+
+    def arrays(self, held: Held) -> dict[str, NDArray[Any]]:
+        """Return the index in order as it was at a moment, as the constructor takes it."""
+        snapshot, later = held.snapshot, held.later
         known = self._vocabulary.all()
         terms = sorted({*known, *later})
         number = {term: place for place, term in enumerate(terms)}

@@ -65,6 +65,11 @@ class Question:
         return self.view.walk(self.seeds.weights, self.options.damping)
 
     @cached_property
+    def reached(self) -> Ranking:
+        """The chunks that it reaches."""
+        return self.view.ranked(self.walk, max(self.options.depth, self.options.reach))
+
+    @cached_property
     def links(self) -> list[Pair]:
         """The relations told by a chat model that it asks for, best first."""
         found = self.keywords.search(self.connection, self.text, _READ_FOR_LINKS).chunks
@@ -90,12 +95,12 @@ def retrievers(indexes: Indexes) -> dict[Signal, Retriever]:
         return question.view.one_hop(question.seeds.weights, limit)
 
     def by_relation(question: Question, limit: int) -> Ranking:
-        return question.view.ranked(question.walk, limit)
+        return Ranking(question.reached.chunks[:limit], question.reached.scores[:limit])
 
     def by_context(question: Question, limit: int) -> Ranking:
-        reached = question.view.ranked(question.walk, min(limit, question.options.reach))
+        reached = question.reached.chunks[: min(limit, question.options.reach)]
         known = question.seeds.shown.values()
-        return keywords.search_among(question.connection, question.text, known, reached.chunks)
+        return keywords.search_among(question.connection, question.text, known, reached)
 
     def by_link(question: Question, limit: int) -> Ranking:
         return links.ranked(question.links, limit)
@@ -181,6 +186,7 @@ def _hits(question: Question, best: list[Fused], chunks: dict[int, Chunk]) -> tu
     """Return the hits that still exist, those from the graph with the names that led there."""
     graphic = [item.chunk for item in best if item.placings.keys() - set(TEXT_SIGNALS)]
     ways = _ways(question, graphic)
+    known = question.seeds.shown if ways else {}
     shown = reading.entity_names(
         question.connection, {entity for way in ways.values() for entity in way}
     )
@@ -195,11 +201,9 @@ def _hits(question: Question, best: list[Fused], chunks: dict[int, Chunk]) -> tu
                 chunk=chunks[item.chunk],
                 score=item.score,
                 placings=item.placings,
-                seeds=tuple(name for entity, name in question.seeds.shown.items() if entity in way),
+                seeds=tuple(name for entity, name in known.items() if entity in way),
                 via=tuple(
-                    shown[entity]
-                    for entity in way
-                    if entity in shown and entity not in question.seeds.shown
+                    shown[entity] for entity in way if entity in shown and entity not in known
                 )[:_VIA],
             )
         )

@@ -47,8 +47,8 @@ def path_of(base: Path) -> Path:
     return base.with_name(f"{base.name}.index")
 
 
-def save(path: Path, sidecar: Sidecar) -> None:
-    """Write the file anew, whole or not at all."""
+def save(path: Path, sidecar: Sidecar) -> bool:
+    """Write the file anew, whole or not at all; tell whether it was."""
     described, offset = [], 0
     for name, array in sidecar.arrays.items():
         described.append([name, array.dtype.str, list(array.shape), offset])
@@ -72,6 +72,8 @@ def save(path: Path, sidecar: Sidecar) -> None:
         # A full disk costs the sidecar, nothing else.
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
+        return False
+    return True
 
 
 def load(path: Path) -> Sidecar | None:

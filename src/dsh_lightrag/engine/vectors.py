@@ -78,8 +78,7 @@ class Vectors:
         scores = products[0] if len(products) == 1 else np.concatenate([vector[:0], *products])
         if placed.living < len(placed):
             scores[~placed.alive] = -np.inf
-        chosen = _highest(scores, limit, 2 * 10.0**-_DIGITS)  # what may tie once it is rounded
-        return best(placed.numbers[chosen], np.round(scores[chosen], _DIGITS), limit)
+        return best(placed.numbers, scores, limit, _DIGITS)
 
     def _begin(self, numbers: NDArray[np.int64], rows: Matrix) -> None:
         self._places = Places(numbers)
@@ -92,20 +91,27 @@ class Vectors:
         self._state = ((self._base, self._tail.rows()), self._places.snapshot())
 
 
-def best(numbers: NDArray[np.int64], scores: NDArray[np.floating], limit: int) -> Ranking:
-    """Return the `limit` highest finite scores; equal ones by number, lowest first."""
-    chosen = _highest(scores, limit)
-    order = chosen[np.lexsort((numbers[chosen], -scores[chosen]))][:limit]
+def best(
+    numbers: NDArray[np.int64],
+    scores: NDArray[np.floating],
+    limit: int,
+    digits: int | None = None,
+) -> Ranking:
+    """Return the `limit` highest finite scores; equal ones by number, lowest first.
+
+    With `digits`, scores that are equal once rounded to so many are equal.
+    """
+    if len(scores) > limit:
+        # First those that may be among them, so that little is rounded and sorted.
+        floor = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+        slack = 0.0 if digits is None else 2 * 10.0**-digits
+        chosen = np.flatnonzero(scores >= floor - slack)
+        numbers, scores = numbers[chosen], scores[chosen]
+    if digits is not None:
+        scores = np.round(scores, digits)
+    order = np.lexsort((numbers, -scores))[:limit]
     order = order[np.isfinite(scores[order])]
     return Ranking(tuple(numbers[order].tolist()), tuple(scores[order].tolist()))
-
-
-def _highest(scores: NDArray[np.floating], limit: int, slack: float = 0.0) -> NDArray[np.int64]:
-    """Return the places of the `limit` highest scores, and of those within `slack` of the last."""
-    if len(scores) <= limit:
-        return np.arange(len(scores))
-    floor = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-    return np.flatnonzero(scores >= floor - slack)
 
 
 def encoded(row: Matrix) -> bytes:
