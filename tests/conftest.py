@@ -76,3 +76,23 @@ def lightrag_server(stub_model, lightrag_key):
 
     with LightRagServer(stub_model, api_key=lightrag_key) as server:
         yield server
+
+
+# --- the real database ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """One PostgreSQL for the session. Who kills it starts one of their own instead."""
+    from postgres import running_postgres  # noqa: PLC0415 - only tests of a database need it
+
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def database_url(postgres):
+    """An empty database of a test's own."""
+    url = postgres.new_database()
+    yield url
+    postgres.drop_database(url)
