@@ -22,6 +22,8 @@ from dsh_lightrag.gateway.tables import (
 from dsh_lightrag.text import clean_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dsh_lightrag.gateway.bases import Usage
     from dsh_lightrag.gateway.documents import Counts, Put
     from dsh_lightrag.gateway.identity import Issued
@@ -175,12 +177,17 @@ class UploadedDocument(Taken):
     file: UploadFile = Field(description="The file.")
 
 
-class Listing(Taken):
+class Paging(Taken):
+    """Which part of a list is wanted."""
+
+    after: str = Field("", max_length=MAX_EXTERNAL_ID, description="Go on behind this id.")
+    limit: int = Field(PAGE, ge=1, le=MAX_PAGE, description="Most documents of one answer.")
+
+
+class Listing(Paging):
     """Which documents are wanted."""
 
     status: DocumentStatus | None = Field(None, description="Only those in this status.")
-    after: str = Field("", max_length=MAX_EXTERNAL_ID, description="Go on behind this id.")
-    limit: int = Field(PAGE, ge=1, le=MAX_PAGE, description="Most documents of one answer.")
 
 
 class Nothing(Taken):
@@ -219,6 +226,12 @@ class Documents(Given):
 
     documents: list[Document]
     next: str | None
+
+    @classmethod
+    def of(cls, rows: Sequence[KnowledgeDocument], limit: int) -> Self:
+        """Return one page as the API gives it; a full page may have a next one."""
+        last = rows[-1].external_id if len(rows) == limit else None
+        return cls(documents=list(map(Document.of, rows)), next=last)
 
 
 class PutDocument(Given):
