@@ -27,6 +27,7 @@ FOUNDATION = (
     "logs",
     "loop_thread",
     "origin",
+    "guard",
     "schemas",
     "text",
     "yaml_file",
