@@ -100,7 +100,7 @@ def test_no_shape_of_an_object_breaks_the_reader(entities, relations):
 def test_what_a_model_told_is_merged_with_what_the_text_names(path):
     with Engine.open(path, chat=Scripted(TOLD)) as engine:
         id_ = engine.insert(Document(TEXT, source="a.txt")).document_id
-        assert engine.document(id_).status == DocumentStatus.PROCESSING
+        assert engine.document(id_).status == DocumentStatus.PENDING
         assert engine.query("Marie Curie", Mode.LOCAL).hits
 
         engine.catch_up()

@@ -27,6 +27,7 @@ from dsh_lightrag.engine.faults import (
     EngineError,
     ModelFaultError,
     ModelMismatchError,
+    ModelUnavailableError,
     UnknownDocumentError,
 )
 from dsh_lightrag.engine.model import (
@@ -37,13 +38,18 @@ from dsh_lightrag.engine.model import (
     DocumentStatus,
     Entity,
     Hit,
+    Listed,
+    Listing,
     Mode,
+    Place,
     Placing,
     Progress,
     Relation,
     Signal,
 )
+from dsh_lightrag.engine.neighbourhood import Neighbourhood
 from dsh_lightrag.engine.options import EngineOptions, Gate
+from dsh_lightrag.engine.worker import Worker
 
 __all__ = [
     "Answer",
@@ -67,14 +73,20 @@ __all__ = [
     "Gate",
     "Hit",
     "Inserted",
+    "Listed",
+    "Listing",
     "MiniLM",
     "Mode",
     "ModelFaultError",
     "ModelMismatchError",
+    "ModelUnavailableError",
+    "Neighbourhood",
+    "Place",
     "Placing",
     "Progress",
     "Relation",
     "Signal",
     "UnknownDocumentError",
     "WordTable",
+    "Worker",
 ]

@@ -7,16 +7,16 @@ transaction, so that neither a question nor an insertion waits for them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from dsh_lightrag.engine import chat_extraction, keywords, vectors, writing
 from dsh_lightrag.engine.embedders import unit_rows
-from dsh_lightrag.engine.faults import ModelFaultError
+from dsh_lightrag.engine.faults import ModelFaultError, ModelUnavailableError
 from dsh_lightrag.text import clean_line
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
     from dsh_lightrag.engine.change import Change
@@ -30,28 +30,63 @@ if TYPE_CHECKING:
 _ERROR_CHARACTERS = 300
 
 
-def embed_some(store: Store, changing: Changing, embedder: Embedder, limit: int) -> int:
-    """Give vectors to the oldest chunks without one."""
+def embed_some(
+    store: Store, changing: Changing, embedder: Embedder, limit: int, attempts: int
+) -> int:
+    """Give vectors to the oldest chunks without one.
+
+    A model that refuses a batch is asked about each chunk alone, so that one text which it cannot
+    take holds up no other.
+    """
     with store.read() as connection:
         waiting = connection.execute(
             "SELECT chunk.no, title, heading, text FROM chunk "
             "JOIN document ON document.no = chunk.document "
-            "WHERE embedded = 0 ORDER BY chunk.no LIMIT ?",
+            "WHERE chunk.embedded = 0 ORDER BY chunk.no LIMIT ?",
             (limit,),
         ).fetchall()
     if not waiting:
         return 0
-    bodies = [keywords.body(title, heading, text) for _, title, heading, text in waiting]
-    rows = unit_rows(embedder.embed(bodies, query=False), len(bodies), embedder.dimension)
+    bodies = {row[0]: keywords.body(*row[1:]) for row in waiting}
+    try:
+        _embed(changing, embedder, bodies)
+    except ModelUnavailableError:
+        raise
+    except ModelFaultError as fault:
+        if len(bodies) == 1:
+            with changing() as (connection, _):
+                _note_failure(connection, next(iter(bodies)), fault, attempts, "embedded")
+        else:
+            _embed_singly(changing, embedder, bodies, attempts)
+    return len(waiting)
+
+
+def _embed_singly(
+    changing: Changing, embedder: Embedder, bodies: Mapping[int, str], attempts: int
+) -> None:
+    for chunk, body in bodies.items():
+        try:
+            _embed(changing, embedder, {chunk: body})
+        except ModelUnavailableError:
+            raise
+        except ModelFaultError as fault:
+            with changing() as (connection, _):
+                _note_failure(connection, chunk, fault, attempts, "embedded")
+
+
+def _embed(changing: Changing, embedder: Embedder, bodies: Mapping[int, str]) -> None:
+    rows = embedder.embed(list(bodies.values()), query=False)
+    rows = unit_rows(rows, len(bodies), embedder.dimension)
     with changing() as (connection, change):
-        for (chunk, *_), row in zip(waiting, rows, strict=True):
+        for chunk, row in zip(bodies, rows, strict=True):
             # It may have been deleted, or given a vector, since it was read.
             if connection.execute(
-                "UPDATE chunk SET embedded = 1 WHERE no = ? AND embedded = 0", (chunk,)
+                "UPDATE chunk SET embedded = 1, attempts = 0, error = '' "
+                "WHERE no = ? AND embedded = 0",
+                (chunk,),
             ).rowcount:
                 change.vectors[chunk] = vectors.encoded(row)
         connection.executemany("INSERT INTO vector VALUES (?, ?)", change.vectors.items())
-    return len(waiting)
 
 
 def extract_some(
@@ -66,9 +101,11 @@ def extract_some(
     for chunk, text in waiting:
         try:
             told = chat_extraction.extract(model, text)
+        except ModelUnavailableError:
+            raise
         except ModelFaultError as fault:
             with changing() as (connection, _):
-                _note_failure(connection, chunk, fault, attempts)
+                _note_failure(connection, chunk, fault, attempts, "extracted")
         else:
             with changing() as (connection, change):
                 _note_success(connection, change, chunk, told)
@@ -76,18 +113,32 @@ def extract_some(
 
 
 def retry_failed(connection: sqlite3.Connection) -> int:
-    """Let the chunks that were given up be asked about again."""
-    return connection.execute(
+    """Let what was given up be tried again; return how many documents that concerns.
+
+    Documents that wait because of an outage count as well.
+    """
+    (count,) = connection.execute(
+        "SELECT count(*) FROM document WHERE unembeddable + unextractable > 0 OR fault <> ''"
+    ).fetchone()
+    connection.execute(
         "UPDATE chunk SET extracted = 0, attempts = 0, error = '' WHERE extracted = 2"
-    ).rowcount
+    )
+    connection.execute("UPDATE chunk SET embedded = 0, attempts = 0, error = '' WHERE embedded = 2")
+    connection.execute("UPDATE document SET fault = '' WHERE fault <> ''")
+    found: int = count
+    return found
 
 
 def _note_failure(
-    connection: sqlite3.Connection, chunk: int, fault: ModelFaultError, attempts: int
+    connection: sqlite3.Connection,
+    chunk: int,
+    fault: ModelFaultError,
+    attempts: int,
+    what: Literal["embedded", "extracted"],
 ) -> None:
     connection.execute(
-        "UPDATE chunk SET attempts = attempts + 1, error = ?, "
-        "extracted = CASE WHEN attempts + 1 >= ? THEN 2 ELSE 0 END WHERE no = ? AND extracted = 0",
+        f"UPDATE chunk SET attempts = attempts + 1, error = ?, "  # noqa: S608 - one of two names
+        f"{what} = CASE WHEN attempts + 1 >= ? THEN 2 ELSE 0 END WHERE no = ? AND {what} = 0",
         (clean_line(fault.problem)[:_ERROR_CHARACTERS], attempts, chunk),
     )
 

@@ -18,11 +18,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from dsh_lightrag.engine import catchup, neighbourhood, reading, rebuilding, verifying, writing
+from dsh_lightrag.engine import (
+    catchup,
+    filing,
+    listing,
+    neighbourhood,
+    reading,
+    rebuilding,
+    verifying,
+    writing,
+)
 from dsh_lightrag.engine.change import Change
 from dsh_lightrag.engine.faults import DocumentExistsError, ModelMismatchError, UnknownDocumentError
 from dsh_lightrag.engine.graph import Graph
-from dsh_lightrag.engine.model import Answer, Document, DocumentState, Mode, Progress
+from dsh_lightrag.engine.model import (
+    Answer,
+    Document,
+    DocumentState,
+    Listed,
+    Listing,
+    Mode,
+    Place,
+    Progress,
+)
 from dsh_lightrag.engine.options import EngineOptions
 from dsh_lightrag.engine.retrieval import Retrieval
 from dsh_lightrag.engine.store import Store
@@ -30,7 +48,7 @@ from dsh_lightrag.engine.vectors import Vectors
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from dsh_lightrag.engine.chat_extraction import ChatModel
@@ -142,6 +160,46 @@ class Engine:
             fresh = writing.replace(connection, prepared, self._titles, time.time(), change)
         return Inserted(prepared.document.id, fresh=fresh)
 
+    def file(self, documents: Sequence[Document]) -> list[str]:
+        """Store documents under ids that are free, all or none; return the ids of their rows.
+
+        A text that is there already is not stored again but listed as failed, with the document
+        that has it. Raises `DocumentExistsError` when an id is taken, whatever the text.
+        """
+        prepared = [writing.prepare(document, self._options.chunks) for document in documents]
+        with self._changing() as (connection, change):
+            return filing.file(connection, prepared, self._titles, time.time(), change)
+
+    def record_failure(self, source: str, reason: str, track: str = "") -> str:
+        """List a document that could not be read, and why; return the id of its row."""
+        with self._changing() as (connection, _):
+            return filing.record_failure(connection, source, reason, track, time.time())
+
+    def doom(self, document_ids: Sequence[str]) -> None:
+        """Promise to delete documents, or none of them when one is unknown; durable."""
+        with self._changing() as (connection, _):
+            filing.doom(connection, document_ids)
+
+    def doomed(self) -> list[str]:
+        """Return the ids of documents whose deletion was promised and is not done."""
+        with self._store.read() as connection:
+            return filing.doomed(connection)
+
+    def delete_doomed(self, document_id: str) -> None:
+        """Delete a document as promised; a row of the list that is none is removed too."""
+        with self._changing() as (connection, change):
+            filing.delete_doomed(connection, document_id, change)
+
+    def clear(self) -> int:
+        """Delete everything in one transaction; return how many rows the list had."""
+        with self._changing() as (connection, change):
+            return filing.clear(connection, change)
+
+    def note_outage(self, problem: str) -> None:
+        """Tell each document that waits for a model why; an empty text says that it works."""
+        with self._store.write() as connection:
+            filing.note_outage(connection, problem, self._needs)
+
     def delete(self, document_id: str) -> None:
         """Remove a document and everything that only it contributed."""
         with self._changing() as (connection, change):
@@ -158,7 +216,9 @@ class Engine:
         """Do one durable step of what lags behind; return chunks worked on, 0 when all is done."""
         worked = 0
         if self._embedder:
-            worked = catchup.embed_some(self._store, self._changing, self._embedder, _STEP)
+            worked = catchup.embed_some(
+                self._store, self._changing, self._embedder, _STEP, self._options.attempts
+            )
         if not worked and self._chat:
             worked = catchup.extract_some(
                 self._store, self._changing, self._chat, 1, self._options.attempts
@@ -182,7 +242,7 @@ class Engine:
         self._work.set()
 
     def retry_failed(self) -> int:
-        """Let the chat model read again what it failed at; return how many chunks."""
+        """Let the models try again what was given up; return how many documents are unfinished."""
         with self._changing() as (connection, _):
             return catchup.retry_failed(connection)
 
@@ -208,21 +268,34 @@ class Engine:
         return self._retrieval.answer(question, mode, limit)
 
     def document(self, document_id: str) -> DocumentState:
-        """Return how far a document is."""
+        """Return how far a document is, or why it was not taken in."""
         with self._store.read() as connection:
-            found = reading.document_states(
-                connection, embeds=self.embeds, extracts=self.extracts, document=document_id
-            )
-        if not found:
+            found = listing.one(connection, document_id, self._needs)
+        if found is None:
             raise UnknownDocumentError(
                 f"There is no document {document_id}.", "List the documents to see their ids."
             )
-        return found[0]
+        return found
 
     def documents(self) -> list[DocumentState]:
-        """Return every document, the newest first."""
+        """Return every document that was taken in, the newest first."""
         with self._store.read() as connection:
-            return reading.document_states(connection, embeds=self.embeds, extracts=self.extracts)
+            return listing.all_documents(connection, self._needs)
+
+    def listed(self, wanted: Listing) -> Listed:
+        """Return a part of the list, those that were not taken in among it."""
+        with self._store.read() as connection:
+            return listing.listed(connection, wanted, self._needs)
+
+    def tracked(self, track: str) -> list[DocumentState]:
+        """Return what one insertion brought."""
+        with self._store.read() as connection:
+            return listing.tracked(connection, track, self._needs)
+
+    def places(self, chunk_ids: Iterable[str]) -> dict[str, Place]:
+        """Return where chunks stand, by their ids."""
+        with self._store.read() as connection:
+            return reading.places(connection, chunk_ids)
 
     def text(self, document_id: str) -> str:
         """Return a document's whole text, of which every chunk is a slice."""
@@ -234,13 +307,27 @@ class Engine:
             )
         return text
 
+    @property
+    def _needs(self) -> dict[str, bool]:
+        return {"embeds": self.embeds, "extracts": self.extracts}
+
+    def names(self) -> list[str]:
+        """Return every entity's name, sorted."""
+        with self._store.read() as connection:
+            return neighbourhood.every(connection)
+
+    def has_name(self, name: str) -> bool:
+        """Tell whether there is an entity of exactly this name."""
+        with self._store.read() as connection:
+            return neighbourhood.has(connection, name)
+
     def popular_names(self, limit: int = 300) -> list[str]:
         """Return the entities that most chunks name."""
         with self._store.read() as connection:
             return neighbourhood.popular(connection, limit)
 
     def search_names(self, text: str, limit: int = 50) -> list[str]:
-        """Return entities whose names have words that begin like those of a text."""
+        """Return entities whose names contain a text, whatever its case, the frequent first."""
         with self._store.read() as connection:
             return neighbourhood.search(connection, text, limit)
 
@@ -248,6 +335,11 @@ class Engine:
         """Return an entity, those related to it over up to `depth` steps, and their relations."""
         with self._store.read() as connection:
             return neighbourhood.around(connection, self._graph.view(), name, depth, limit)
+
+    def most_named(self, limit: int = 1000) -> Neighbourhood:
+        """Return the entities that most chunks name, and how these are related."""
+        with self._store.read() as connection:
+            return neighbourhood.most_named(connection, self._graph.view(), limit)
 
     def copy_to(self, target: Path) -> None:
         """Write the base as it is now to a new file, while it is in use."""

@@ -9,6 +9,7 @@ EngineError
 ├── UnknownDocumentError  no document has that id
 ├── DocumentExistsError   another text is stored under that id
 └── ModelFaultError     an embedding or chat model failed or answered nonsense
+    └── ModelUnavailableError  it cannot be reached, or serves nobody at this time
 """
 
 from __future__ import annotations
@@ -61,3 +62,7 @@ class DocumentExistsError(EngineError):
 
 class ModelFaultError(EngineError):
     """A model failed, or answered with something that is no embedding and no extraction."""
+
+
+class ModelUnavailableError(ModelFaultError):
+    """A model cannot be reached or serves nobody now: no text is to blame, and all may wait."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 
 class Mode(StrEnum):
@@ -35,6 +36,7 @@ class Signal(StrEnum):
 class DocumentStatus(StrEnum):
     """How far a document has come; `PROCESSED` means that every index has all of it."""
 
+    PENDING = "pending"
     PROCESSING = "processing"
     PROCESSED = "processed"
     FAILED = "failed"
@@ -49,12 +51,14 @@ class Document:
         source: where it came from, shown with every answer.
         title: its name, an entity of its own; empty when it has none.
         id: chosen by the caller, or derived from the text when empty.
+        track: names the insertion that it belongs to.
     """
 
     text: str
     source: str = ""
     title: str = ""
     id: str = ""
+    track: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class DocumentState:
-    """One row of the list of documents."""
+    """One row of the list of documents.
+
+    Attributes:
+        original: the document that has this text, if this one was refused for that reason.
+        original_track: the insertion that the original came with.
+    """
 
     id: str
     source: str
@@ -161,11 +170,43 @@ class DocumentState:
     summary: str
     error: str = ""
     tokens_spent: int = 0
+    track: str = ""
+    original: str = ""
+    original_track: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Which part of the list of documents is wanted; no statuses means all of them."""
+
+    statuses: tuple[DocumentStatus, ...] = ()
+    order: Literal["created_at", "updated_at", "id", "source"] = "updated_at"
+    descending: bool = True
+    offset: int = 0
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A part of the list, how many documents the filter lets through, and counts of them all."""
+
+    states: tuple[DocumentState, ...]
+    total: int
+    counts: dict[DocumentStatus, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a chunk stands: its document, and the how manieth of its chunks it is."""
+
+    document_id: str
+    source: str
+    ordinal: int
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the indexes are: chunks in all, and those still missing from each of them."""
+    """How far the indexes are: chunks in all, those missing from each, and those given up."""
 
     chunks: int
     to_embed: int

@@ -7,6 +7,7 @@ more so the rarer the names and the more of their chunks are the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.engine import names, reading
@@ -41,20 +42,51 @@ def popular(connection: sqlite3.Connection, limit: int) -> list[str]:
     return [row[0] for row in rows]
 
 
-def search(connection: sqlite3.Connection, text: str, limit: int) -> list[str]:
-    """Return names that have words beginning like the words of a text, the most frequent first."""
-    found = names.words(text)
-    if not found:
-        return []
-    every = " AND ".join(
-        "no IN (SELECT entity FROM entity_word WHERE word >= ? AND word < ?)" for _ in found
-    )
-    rows = connection.execute(
-        f"SELECT name FROM entity WHERE {_NAMED} AND {every} "  # noqa: S608 - our own text
-        "ORDER BY mentions DESC, no LIMIT ?",
-        (*(bound for word in found for bound in (word, f"{word}\U0010ffff")), limit),
-    )
+def every(connection: sqlite3.Connection) -> list[str]:
+    """Return all names, sorted."""
+    rows = connection.execute(f"SELECT name FROM entity WHERE {_NAMED} ORDER BY name")  # noqa: S608 - our own text
     return [row[0] for row in rows]
+
+
+def has(connection: sqlite3.Connection, name: str) -> bool:
+    """Tell whether there is exactly this name."""
+    rows = connection.execute(
+        f"SELECT 1 FROM entity WHERE key = ? AND name = ? AND {_NAMED}",  # noqa: S608 - our own text
+        (names.key(name), name),
+    )
+    return rows.fetchone() is not None
+
+
+def search(connection: sqlite3.Connection, text: str, limit: int) -> list[str]:
+    """Return names that contain a text, whatever its case, the most frequent first."""
+    wanted = text.strip().casefold()
+    if not wanted:
+        return []
+    rows = connection.execute(
+        f"SELECT name FROM entity WHERE {_NAMED} ORDER BY mentions DESC, no"  # noqa: S608 - our own text
+    )
+    # Not LIKE, which knows the case of ASCII alone.
+    return list(islice((name for (name,) in rows if wanted in name.casefold()), limit))
+
+
+def most_named(connection: sqlite3.Connection, view: View, limit: int) -> Neighbourhood:
+    """Return the entities that most chunks have, and the relations among these."""
+    numbers = [
+        row[0]
+        for row in connection.execute(
+            f"SELECT no FROM entity WHERE {_NAMED} ORDER BY mentions DESC, no LIMIT ?",  # noqa: S608 - our own text
+            (limit + 1,),
+        )
+    ]
+    truncated, numbers = len(numbers) > limit, numbers[:limit]
+    chosen = set(numbers)
+    pairs = {
+        (min(entity, other), max(entity, other)): weight
+        for entity in numbers
+        for other, weight in related(view, entity)
+        if other in chosen
+    }
+    return _described(connection, view, numbers, pairs, truncated=truncated)
 
 
 def around(

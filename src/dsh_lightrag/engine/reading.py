@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dsh_lightrag.engine.model import (
     Chunk,
-    DocumentState,
-    DocumentStatus,
     Entity,
+    Place,
     Progress,
     Relation,
     entity_id,
@@ -23,12 +22,6 @@ if TYPE_CHECKING:
 _CHUNK = (
     'SELECT chunk.no, chunk.id, document.id, source, title, ordinal, start, "end", heading, text '
     "FROM chunk JOIN document ON document.no = chunk.document "
-)
-_STATE = (
-    "SELECT document.id, source, title, created_at, updated_at, length, summary, tokens_spent, "
-    "count(chunk.no), total(chunk.embedded), total(chunk.extracted = 1), "
-    "total(chunk.extracted = 2), max(chunk.error) "
-    "FROM document LEFT JOIN chunk ON chunk.document = document.no "
 )
 
 
@@ -50,6 +43,17 @@ def chunk_ids(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[in
     return dict(rows.fetchall())
 
 
+def places(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Place]:
+    """Return where chunks stand, by their ids."""
+    rows = connection.execute(
+        "SELECT chunk.id, document.id, source, ordinal FROM chunk "
+        "JOIN document ON document.no = chunk.document "
+        "WHERE chunk.id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(ids)),),
+    )
+    return {row[0]: Place(*row[1:]) for row in rows}
+
+
 def entity_names(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, str]:
     """Return the names of entities by number."""
     rows = connection.execute(
@@ -69,33 +73,18 @@ def document_text(connection: sqlite3.Connection, document: str) -> str | None:
     return None if row is None else zlib.decompress(row[0]).decode()
 
 
-def document_states(
-    connection: sqlite3.Connection,
-    *,
-    embeds: bool,
-    extracts: bool,
-    document: str | None = None,
-) -> list[DocumentState]:
-    """Return how far each document is, the newest first; `embeds`, `extracts`: what is needed."""
-    where, values = ("WHERE document.id = ? ", (document,)) if document is not None else ("", ())
-    rows = connection.execute(
-        f"{_STATE} {where} GROUP BY document.no ORDER BY document.no DESC", values
-    )
-    return [_state(row, embeds=embeds, extracts=extracts) for row in rows]
-
-
 def progress(connection: sqlite3.Connection, *, embeds: bool, extracts: bool) -> Progress:
     """Return how many chunks each index still lacks."""
-    chunks, to_embed, to_extract, failed = connection.execute(
+    chunks, to_embed, to_extract, unembeddable, unextractable = connection.execute(
         "SELECT (SELECT count(*) FROM chunk), (SELECT count(*) FROM chunk WHERE embedded = 0), "
         "(SELECT count(*) FROM chunk WHERE extracted = 0), "
-        "(SELECT count(*) FROM chunk WHERE extracted = 2)"
+        "(SELECT total(unembeddable) FROM document), (SELECT total(unextractable) FROM document)"
     ).fetchone()
     return Progress(
         chunks=chunks,
         to_embed=to_embed if embeds else 0,
         to_extract=to_extract if extracts else 0,
-        failed=failed if extracts else 0,
+        failed=int(embeds * unembeddable + extracts * unextractable),
     )
 
 
@@ -149,29 +138,3 @@ def relations(connection: sqlite3.Connection, among: Iterable[int]) -> list[Rela
                 (*before.chunk_ids, chunk),
             )
     return list(merged.values())
-
-
-def _state(row: tuple[Any, ...], *, embeds: bool, extracts: bool) -> DocumentState:
-    id_, source, title, created, updated, length, summary, tokens, *counts, error = row
-    total, embedded, extracted, failed = map(int, counts)
-    if extracts and failed:
-        status = DocumentStatus.FAILED
-    elif (embeds and embedded < total) or (extracts and extracted < total):
-        status = DocumentStatus.PROCESSING
-    else:
-        status = DocumentStatus.PROCESSED
-    return DocumentState(
-        id=id_,
-        source=source,
-        title=title,
-        status=status,
-        created_at=created,
-        updated_at=updated,
-        length=length,
-        chunks=total,
-        embedded=embedded,
-        extracted=extracted,
-        summary=summary,
-        error=error or "",
-        tokens_spent=tokens,
-    )

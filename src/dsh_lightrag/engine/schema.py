@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-FORMAT = 1
+FORMAT = 2
 APPLICATION_ID = 0x44534C52  # "DSLR" in the file's header
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100

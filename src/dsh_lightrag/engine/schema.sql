@@ -13,8 +13,38 @@ CREATE TABLE document (
   updated_at REAL NOT NULL,
   length INTEGER NOT NULL,
   summary TEXT NOT NULL,
-  tokens_spent INTEGER NOT NULL DEFAULT 0
+  tokens_spent INTEGER NOT NULL DEFAULT 0,
+  track TEXT NOT NULL DEFAULT '', -- what came in together has the same
+  digest BLOB NOT NULL DEFAULT x'', -- of the text: tells equal texts
+  -- How many of its chunks there are and how far they are; kept by the triggers below.
+  chunks INTEGER NOT NULL DEFAULT 0,
+  embedded INTEGER NOT NULL DEFAULT 0,
+  extracted INTEGER NOT NULL DEFAULT 0,
+  unembeddable INTEGER NOT NULL DEFAULT 0,
+  unextractable INTEGER NOT NULL DEFAULT 0,
+  fault TEXT NOT NULL DEFAULT '' -- why what it lacks cannot be made at this time
 ) STRICT;
+CREATE INDEX document_digest ON document (digest);
+CREATE INDEX document_track ON document (track) WHERE track <> '';
+
+-- Documents that were not taken in: nobody could read them, or their text is there already.
+CREATE TABLE failure (
+  no INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  source TEXT NOT NULL,
+  track TEXT NOT NULL,
+  created_at REAL NOT NULL,
+  length INTEGER NOT NULL,
+  summary TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  original TEXT NOT NULL DEFAULT '', -- the document that has this text
+  original_track TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX failure_source ON failure (source);
+CREATE INDEX failure_track ON failure (track) WHERE track <> '';
+
+-- Documents whose deletion was promised and is under way.
+CREATE TABLE doomed (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 -- The whole text, compressed: read only to show a passage in its place and to cut it anew.
 CREATE TABLE document_text (
@@ -31,8 +61,8 @@ CREATE TABLE chunk (
   "end" INTEGER NOT NULL,
   heading TEXT NOT NULL,
   text TEXT NOT NULL,
+  -- Its vector, and what a chat model tells of it: 0 waits, 1 is there, 2 was given up.
   embedded INTEGER NOT NULL DEFAULT 0,
-  -- Model extraction: 0 waits, 1 done, 2 given up after as many attempts as allowed.
   extracted INTEGER NOT NULL DEFAULT 0,
   attempts INTEGER NOT NULL DEFAULT 0,
   error TEXT NOT NULL DEFAULT ''
@@ -40,6 +70,18 @@ CREATE TABLE chunk (
 CREATE INDEX chunk_document ON chunk (document, ordinal);
 CREATE INDEX chunk_to_embed ON chunk (no) WHERE embedded = 0;
 CREATE INDEX chunk_to_extract ON chunk (attempts, no) WHERE extracted = 0;
+CREATE TRIGGER chunk_inserted AFTER INSERT ON chunk BEGIN
+  UPDATE document SET chunks = chunks + 1 WHERE no = new.document;
+END;
+CREATE TRIGGER chunk_worked_on AFTER UPDATE OF embedded, extracted ON chunk BEGIN
+  UPDATE document SET
+    embedded = embedded + (new.embedded = 1) - (old.embedded = 1),
+    extracted = extracted + (new.extracted = 1) - (old.extracted = 1),
+    unembeddable = unembeddable + (new.embedded = 2) - (old.embedded = 2),
+    unextractable = unextractable + (new.extracted = 2) - (old.extracted = 2),
+    updated_at = (julianday('now') - 2440587.5) * 86400.0
+  WHERE no = new.document;
+END;
 
 -- Contentless: the terms come from `terms.py`, and the text stands in `chunk` already.
 CREATE VIRTUAL TABLE keyword USING fts5 (

@@ -40,6 +40,10 @@ class Titles:
         )
         return view
 
+    def copied(self) -> Titles:
+        """Return titles that may be updated without these noticing."""
+        return Titles(self._documents)
+
     def update(self, delta: Mapping[str, int]) -> None:
         """Add to the number of documents that have each title; at zero a title is gone."""
         for key, change in delta.items():

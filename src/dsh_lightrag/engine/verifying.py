@@ -25,6 +25,11 @@ _STRAYS = {
     "(SELECT no FROM chunk WHERE embedded = 1)",
     "embedded chunks without their vector": "SELECT count(*) FROM chunk WHERE embedded = 1 "
     "AND no NOT IN (SELECT chunk FROM vector)",
+    "documents that count their chunks wrong": "SELECT count(*) FROM document WHERE "
+    "(chunks, embedded, extracted, unembeddable, unextractable) IS NOT (SELECT count(*), "
+    "coalesce(sum(chunk.embedded = 1), 0), coalesce(sum(chunk.extracted = 1), 0), "
+    "coalesce(sum(chunk.embedded = 2), 0), coalesce(sum(chunk.extracted = 2), 0) "
+    "FROM chunk WHERE chunk.document = document.no)",
     "entities that nothing names": "SELECT count(*) FROM entity WHERE mentions <= 0",
     "titles of no document": "SELECT count(*) FROM title WHERE key NOT IN "
     "(SELECT title_key FROM document)",

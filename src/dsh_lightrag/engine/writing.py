@@ -5,6 +5,7 @@ Every function returns what the indexes in memory must learn once the transactio
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections import Counter
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from dsh_lightrag.text import clean, clean_line
 if TYPE_CHECKING:
     import sqlite3
 
-_SUMMARY_CHARACTERS = 100
+_SUMMARY_CHARACTERS = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Prepared:
     """A document with everything about it that needs no database: done before the writer waits."""
 
     document: Document
+    digest: bytes
     pieces: list[Piece]
     texts: list[str]
     extractions: list[Extraction]
@@ -41,10 +43,17 @@ def prepare(document: Document, sizes: ChunkSizes) -> Prepared:
         source=clean_line(document.source),
         title=clean_line(document.title),
         id=clean_line(document.id) or document_id(text),
+        track=clean_line(document.track),
     )
     pieces = split(text, sizes)
     texts = [text[piece.start : piece.end] for piece in pieces]
-    return Prepared(ready, pieces, texts, [local_extraction.extract(part) for part in texts])
+    found = [local_extraction.extract(part) for part in texts]
+    return Prepared(ready, text_digest(text), pieces, texts, found)
+
+
+def text_digest(text: str) -> bytes:
+    """Return what equal texts have in common."""
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 def insert(
@@ -53,7 +62,7 @@ def insert(
     """Store a document that is not there yet, found at once by its words and names."""
     document = prepared.document
     title = names.title_key(document.title)
-    number = _insert_document(connection, document, title, now)
+    number = _insert_document(connection, prepared, title, now)
     chunks = _insert_chunks(connection, number, prepared)
     keywords.add(
         connection,
@@ -201,12 +210,13 @@ def _vectors(connection: sqlite3.Connection, document: str) -> list[tuple[int, s
 
 
 def _insert_document(
-    connection: sqlite3.Connection, document: Document, title: str, now: float
+    connection: sqlite3.Connection, prepared: Prepared, title: str, now: float
 ) -> int:
+    document = prepared.document
     summary = " ".join(document.text[: 2 * _SUMMARY_CHARACTERS].split())[:_SUMMARY_CHARACTERS]
     cursor = connection.execute(
         "INSERT INTO document (id, source, title, title_key, created_at, updated_at, length, "
-        "summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING no",
+        "summary, track, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no",
         (
             document.id,
             document.source,
@@ -216,6 +226,8 @@ def _insert_document(
             now,
             len(document.text),
             summary,
+            document.track,
+            prepared.digest,
         ),
     )
     number: int = cursor.fetchone()[0]

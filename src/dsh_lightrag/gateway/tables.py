@@ -233,7 +233,8 @@ class KnowledgeDocument(Table):
     `checksum` is the SHA-256 of what was put (of a URL: of what was fetched), `version` counts
     what was put. `tokens_spent` is what indexing cost: counted by the server, or estimated from
     the length of the text when `tokens_counted` is false. `error_code` with `retry_at` tells why
-    a pending document waits; with status `failed`, why it failed.
+    a pending document waits; with status `failed`, why it failed. `attempts` counts how often
+    indexing it failed, `deferrals` how often in a row it could not begin.
     """
 
     __tablename__ = "gateway_knowledge_document"
@@ -261,6 +262,7 @@ class KnowledgeDocument(Table):
     error_code: Mapped[str | None]
     error: Mapped[str | None] = mapped_column(String(MAX_ERROR))
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
+    deferrals: Mapped[int] = mapped_column(server_default=text("0"))
     retry_at: Mapped[datetime | None]
     tokens_spent: Mapped[int] = mapped_column(server_default=text("0"))
     tokens_counted: Mapped[bool] = mapped_column(server_default=text("false"))

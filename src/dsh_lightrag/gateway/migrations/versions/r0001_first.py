@@ -17,8 +17,8 @@ def upgrade() -> None:
 
 def _create_queue() -> None:
     # Through psycopg itself, without parameters: many statements, and % as it stands.
-    with op.get_bind().connection.cursor() as cursor:
-        cursor.execute(SchemaManager.get_schema())
+    cursor = op.get_bind().connection.cursor()
+    cursor.execute(SchemaManager.get_schema())
 
 
 def _create_tables() -> None:
@@ -207,6 +207,7 @@ def _create_tables() -> None:
         sa.Column("error_code", sa.Text(), nullable=True),
         sa.Column("error", sa.String(length=2000), nullable=True),
         sa.Column("attempts", sa.BigInteger(), server_default=text("0"), nullable=False),
+        sa.Column("deferrals", sa.BigInteger(), server_default=text("0"), nullable=False),
         sa.Column("retry_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("tokens_spent", sa.BigInteger(), server_default=text("0"), nullable=False),
         sa.Column("tokens_counted", sa.Boolean(), server_default=text("false"), nullable=False),

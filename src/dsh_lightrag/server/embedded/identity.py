@@ -1,0 +1,28 @@
+"""What a document is called: LightRAG's names and ids, so that its clients find what they know."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from dsh_lightrag.text import clean_line
+
+# `report.[native].pdf` tells LightRAG's parser what to do, and is the file `report.pdf`.
+_PARSER_HINT = re.compile(r"\.\[[^\[\]/]*\](?=\.[^./]+$)")
+SEPARATOR = "<SEP>"
+
+
+def canonical_name(file_source: str) -> str:
+    """Return the last path segment of a source, without a parser's hint; may be empty."""
+    return _PARSER_HINT.sub("", clean_line(file_source).rpartition("/")[2].strip())
+
+
+def document_id(file_source: str) -> str:
+    """Return the id under which a source is filed: it depends on its canonical name alone."""
+    name = canonical_name(file_source)
+    return f"doc-{hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()}"
+
+
+def chunk_id(document: str, ordinal: int) -> str:
+    """Return LightRAG's id of a document's chunk, counted from 0."""
+    return f"{document}-chunk-{ordinal:03d}"

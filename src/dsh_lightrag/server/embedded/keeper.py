@@ -1,0 +1,199 @@
+"""A folder of bases: one folder per workspace, one SQLite file in it that is the truth."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from dsh_lightrag.engine import ChunkSizes, Engine, EngineOptions, MiniLM, WordTable
+from dsh_lightrag.engine.schema import BaseLock
+from dsh_lightrag.server.backend import (
+    WorkspaceBrokenError,
+    WorkspaceUnknownError,
+)
+from dsh_lightrag.server.embedded.backend import EmbeddedBackend
+from dsh_lightrag.server.embedded.embedding import LocalEmbedder
+from dsh_lightrag.server.embedded.threads import Threads
+from dsh_lightrag.server.models import ChatEndpoint, EmbeddingEndpoint, Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+
+BASE_FILE = "base.sqlite"
+INPUTS = "inputs"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
+_DROPPED = ".dropped-"
+_LOCAL: dict[str, type[MiniLM | WordTable]] = {"minilm": MiniLM, "static": WordTable}
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedSettings:
+    """How the bases of a folder are built and asked.
+
+    Attributes:
+        data: the folder; bases lie in `bases/<workspace>/`.
+        embedder: a model of this machine, none, or an endpoint.
+        chat: the endpoint that reads passages for the graph and writes answers, if any.
+        chunks: how documents are cut.
+    """
+
+    data: Path
+    embedder: Literal["minilm", "static", "none"] | Endpoint = "minilm"
+    chat: Endpoint | None = None
+    chunks: ChunkSizes = field(default_factory=ChunkSizes)
+
+
+class EmbeddedKeeper:
+    """Makes, opens and drops bases; they share one embedding model and their threads."""
+
+    kind = "embedded"
+
+    def __init__(self, settings: EmbeddedSettings) -> None:
+        self._settings = settings
+        self._bases = settings.data / "bases"
+        self._threads = Threads()
+        self._embedder = _embedder(settings.embedder)
+        self._chat = ChatEndpoint(settings.chat) if settings.chat else None
+
+    @property
+    def answers(self) -> bool:
+        """Tell whether a chat model is configured."""
+        return self._settings.chat is not None
+
+    def configuration(self) -> Mapping[str, object]:
+        """Return what may be told of models and storages."""
+        embedder, chat = self._settings.embedder, self._settings.chat
+        return {
+            "llm_binding": "openai" if chat else "none",
+            "llm_model": chat.model if chat else "none",
+            "embedding_binding": embedder if isinstance(embedder, str) else "openai",
+            "embedding_model": _model_name(embedder),
+            "kv_storage": "sqlite",
+            "doc_status_storage": "sqlite",
+            "graph_storage": "sqlite",
+            "vector_storage": "sqlite",
+        }
+
+    def inputs(self, workspace: str) -> Path:
+        """Return the folder whose files a scan takes in; it goes when the workspace goes."""
+        return self._folder(workspace) / INPUTS
+
+    async def names(self) -> Sequence[str]:
+        """Return every workspace's name, sorted."""
+        return await self._threads.read(self._names)
+
+    def _names(self) -> list[str]:
+        if not self._bases.is_dir():
+            return []
+        return sorted(
+            entry.name
+            for entry in self._bases.iterdir()
+            if _NAME.fullmatch(entry.name) and entry.is_dir()
+        )
+
+    async def exists(self, workspace: str) -> bool:
+        """Tell whether there is such a workspace; a name that cannot be one is none."""
+        return bool(_NAME.fullmatch(workspace)) and self._folder(workspace).is_dir()
+
+    async def create(self, workspace: str) -> bool:
+        """Make an empty workspace, durable when this returns; False when it was there.
+
+        Raises `ValueError` for a name that cannot be one.
+        """
+        if not _NAME.fullmatch(workspace):
+            raise ValueError("a workspace's name has 1 to 64 letters, digits, '_' and '-'")
+        return await self._threads.write(self._create, self._folder(workspace))
+
+    def _create(self, folder: Path) -> bool:
+        try:
+            self._bases.mkdir(parents=True, exist_ok=True)
+            folder.mkdir()
+            for made in (folder, self._bases, self._bases.parent):
+                _sync(made)
+        except FileExistsError:
+            return False
+        except OSError as refused:
+            raise WorkspaceBrokenError(
+                f"The workspace cannot be made: {refused.strerror}.",
+                "Give the server a data folder that it may write.",
+            ) from refused
+        return True
+
+    async def open(self, workspace: str) -> EmbeddedBackend:
+        """Open a workspace that exists, and go on with what a last process left undone."""
+        if not await self.exists(workspace):
+            raise WorkspaceUnknownError(
+                f"There is no workspace {workspace[:64]!r}.", "Create it, or check its name."
+            )
+        engine = await self._threads.write(self._open, self._folder(workspace) / BASE_FILE)
+        backend = EmbeddedBackend(engine, self._threads, self._chat)
+        await backend.resume()
+        return backend
+
+    def _open(self, path: Path) -> Engine:
+        self._sweep()
+        return Engine.open(
+            path,
+            embedder=self._embedder,
+            chat=self._chat,
+            options=EngineOptions(chunks=self._settings.chunks),
+        )
+
+    async def drop(self, workspace: str) -> bool:
+        """Remove a closed workspace with its files, sidecars and inputs."""
+        if not await self.exists(workspace):
+            return False
+        await self._threads.write(self._drop, self._folder(workspace))
+        return True
+
+    def _drop(self, folder: Path) -> None:
+        with closing(BaseLock(folder / BASE_FILE)):
+            # Renamed first: a removal that is cut short leaves no half of a workspace.
+            folder.rename(folder.with_name(f"{_DROPPED}{secrets.token_hex(8)}"))
+            _sync(self._bases)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what dropped workspaces have left, also in a process that was killed."""
+        for left in self._bases.glob(f"{_DROPPED}*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    async def close(self) -> None:
+        """Close the connections to the models; the workspaces are closed by who opened them."""
+        if isinstance(self._embedder, EmbeddingEndpoint):
+            self._embedder.close()
+        if self._chat is not None:
+            await self._chat.close()
+
+    def _folder(self, workspace: str) -> Path:
+        return self._bases / workspace
+
+
+def _embedder(
+    wanted: Literal["minilm", "static", "none"] | Endpoint,
+) -> LocalEmbedder | EmbeddingEndpoint | None:
+    if isinstance(wanted, Endpoint):
+        return EmbeddingEndpoint(wanted)
+    model = _LOCAL.get(wanted)
+    return LocalEmbedder(model) if model else None
+
+
+def _model_name(wanted: str | Endpoint) -> str:
+    if isinstance(wanted, Endpoint):
+        return wanted.model
+    return _LOCAL[wanted].identity if wanted in _LOCAL else "none"
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,196 @@
+"""The input folders: files that were uploaded and wait, and files that a scan will take.
+
+`inputs/<workspace>/` is scanned. Below it, `.uploads/<track id>/` holds what was accepted and is
+not filed yet: it is on disk before its client is told so, and is taken up after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dsh_lightrag.convert import SUPPORTED, is_supported
+from dsh_lightrag.server.refusal import RefusalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import BinaryIO
+
+UPLOADS = ".uploads"
+_MIB = 1024 * 1024
+_UNSAFE = re.compile("[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+# Seen through other systems' eyes: a separator, a drive, a stream.
+_CLIMBING = re.compile(r"[/\\:]")
+_LONGEST = 255  # bytes of a name, on every file system we know
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An accepted file that is not filed yet."""
+
+    workspace: str
+    track_id: str
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The name that it will be filed under."""
+        return self.path.name
+
+
+def checked_file_name(name: str) -> str:
+    """Return an uploaded file's name, which is never changed to make it fit.
+
+    Raises:
+        RefusalError: it is none, climbs, or is of a type that is not read.
+    """
+    if not name.strip():
+        raise RefusalError(400, "Filename cannot be empty")
+    if name != name.strip() or _UNSAFE.search(name) or len(name.encode()) > _LONGEST:
+        raise RefusalError(400, "Invalid filename")
+    if _CLIMBING.search(name) or name in (".", ".."):
+        raise RefusalError(400, "Unsafe filename detected")
+    if not is_supported(name):
+        raise RefusalError(400, f"Unsupported file type. Supported types: {SUPPORTED}")
+    return name
+
+
+def _already_there(name: str) -> RefusalError:
+    return RefusalError(
+        409,
+        "Input directory already contains a file with the same canonical basename "
+        f"('{name}'). Remove or rename it before re-uploading.",
+    )
+
+
+class Inputs:
+    """The input folders below one folder.
+
+    Args:
+        root: holds a folder per workspace; made when it is first needed.
+        max_file: most bytes of an uploaded file.
+    """
+
+    def __init__(self, root: Path, *, max_file: int) -> None:
+        self._root = root
+        self._max_file = max_file
+        self._arriving: set[tuple[str, str]] = set()
+
+    def folder(self, workspace: str) -> Path:
+        """Return the folder that a scan of the workspace reads."""
+        return self._root / workspace
+
+    def check_size(self, size: int) -> None:
+        """Raise `RefusalError` for a file that is too large."""
+        if size > self._max_file:
+            raise RefusalError(
+                413,
+                f"File too large. Maximum size: {self._max_file / _MIB:.1f}MB, "
+                f"uploaded: {size / _MIB:.1f}MB",
+            )
+
+    async def keep(self, workspace: str, track_id: str, name: str, data: BinaryIO) -> Waiting:
+        """Put an upload on disk, durably; it waits there until it is filed.
+
+        Raises:
+            RefusalError: a file of this name lies in the folder, waits or is just arriving.
+        """
+        path = self.folder(workspace) / UPLOADS / track_id / name
+        if (workspace, name) in self._arriving:
+            raise _already_there(name)
+        self._arriving.add((workspace, name))
+        try:
+            if await asyncio.to_thread(self._holds, workspace, name):
+                raise _already_there(name)
+            await asyncio.to_thread(_write_durably, path, data)
+        finally:
+            self._arriving.discard((workspace, name))
+        return Waiting(workspace, track_id, path)
+
+    def _holds(self, workspace: str, name: str) -> bool:
+        waiting = (one.name for one in self._waiting(workspace))
+        return os.path.lexists(self.folder(workspace) / name) or name in waiting
+
+    async def release(self, waiting: Waiting) -> None:
+        """Let go of an upload that is filed."""
+        await asyncio.to_thread(shutil.rmtree, waiting.path.parent, ignore_errors=True)
+
+    async def waiting(self, workspace: str) -> list[Waiting]:
+        """Return the uploads that were accepted and are not filed."""
+        return await asyncio.to_thread(lambda: list(self._waiting(workspace)))
+
+    def _waiting(self, workspace: str) -> Iterator[Waiting]:
+        for path in sorted((self.folder(workspace) / UPLOADS).glob("*/*")):
+            yield Waiting(workspace, path.parent.name, path)
+
+    async def files(self, workspace: str) -> list[Path]:
+        """Return the files that a scan takes: ordinary ones of types that are read, by name."""
+        return await asyncio.to_thread(self._files, workspace)
+
+    def _files(self, workspace: str) -> list[Path]:
+        folder = self.folder(workspace)
+        folder.mkdir(parents=True, exist_ok=True)
+        return sorted(
+            path for path in folder.iterdir() if is_supported(path.name) and _is_ordinary(path)
+        )
+
+    async def discard(self, workspace: str, name: str) -> int:
+        """Remove a file from the folder; return how many there were."""
+        return await asyncio.to_thread(_unlink, self.folder(workspace) / name)
+
+    async def empty(self, workspace: str) -> int:
+        """Remove the files of the folder and what waits; return how many lay in the folder."""
+        return await asyncio.to_thread(self._empty, workspace)
+
+    def _empty(self, workspace: str) -> int:
+        folder = self.folder(workspace)
+        shutil.rmtree(folder / UPLOADS, ignore_errors=True)
+        entries = list(folder.iterdir()) if folder.is_dir() else []
+        return sum(_unlink(path) for path in entries if _is_ordinary(path))
+
+    async def remove(self, workspace: str) -> None:
+        """Remove the folder of a workspace that is gone."""
+        await asyncio.to_thread(shutil.rmtree, self.folder(workspace), ignore_errors=True)
+
+
+def read_file(path: Path, max_bytes: int) -> bytes:
+    """Return a file's bytes, one more than `max_bytes` at most; follows no link.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        return file.read(max_bytes + 1)
+
+
+def _is_ordinary(path: Path) -> bool:
+    return stat.S_ISREG(path.lstat().st_mode)
+
+
+def _unlink(path: Path) -> int:
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return 0
+    return 1
+
+
+def _write_durably(path: Path, data: BinaryIO) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(path, _NEW, 0o600), "wb") as file:
+        shutil.copyfileobj(data, file)
+        file.flush()
+        os.fsync(file.fileno())
+    for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
