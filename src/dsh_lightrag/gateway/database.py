@@ -67,8 +67,10 @@ class Database:
             table = await connection.scalar(text("SELECT to_regclass('alembic_version')"))
             if table is None:
                 return False
-            version = await connection.scalar(text("SELECT version_num FROM alembic_version"))
-        return version == head
+            version: str | None = await connection.scalar(
+                text("SELECT version_num FROM alembic_version")
+            )
+        return head is not None and version == head
 
     async def close(self) -> None:
         """Close every connection."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 SECRET_BYTES = 32
-KEY_PREFIX, TOKEN_PREFIX = "dshk_", "dsht_"  # noqa: S105 - what a secret begins with, none itself
+KEY_PREFIX, TOKEN_PREFIX = "dshk_", "dsht_"
 DEFAULT_QUOTA = 600
 TOKEN_SECONDS = (60, 24 * 3600)
 MAX_TOKEN_BASES = 100
@@ -189,9 +189,7 @@ class Identities:
         issued = Issued(uuid.uuid4(), _new_secret(TOKEN_PREFIX), expires_at)
         worker = caller if agent_id is None else caller.acting_for(agent_id)
         async with self._sessions.begin() as session:
-            found = await session.scalars(
-                select(KnowledgeBase).where(KnowledgeBase.id.in_(wanted))
-            )
+            found = await session.scalars(select(KnowledgeBase).where(KnowledgeBase.id.in_(wanted)))
             if {base.id for base in found if worker.may_ask(base)} != wanted:
                 raise LightRagError(
                     Code.NOT_FOUND,

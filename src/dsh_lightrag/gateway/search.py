@@ -157,15 +157,11 @@ class KnowledgeServer:
 class Searcher:
     """Searches the bases of one database on one knowledge server."""
 
-    def __init__(
-        self, sessions: async_sessionmaker[AsyncSession], server: KnowledgeServer
-    ) -> None:
+    def __init__(self, sessions: async_sessionmaker[AsyncSession], server: KnowledgeServer) -> None:
         self._sessions = sessions
         self._server = server
 
-    async def search(
-        self, caller: Caller, base_id: uuid.UUID, request: SearchRequest
-    ) -> Evidence:
+    async def search(self, caller: Caller, base_id: uuid.UUID, request: SearchRequest) -> Evidence:
         """Return the evidence of a base for a question.
 
         Raises:
@@ -192,9 +188,7 @@ class Searcher:
             facts.update(passages=len(evidence.passages), sources=len(evidence.sources))
             return evidence
 
-    async def _ask(
-        self, workspace: str, question: str, request: SearchRequest
-    ) -> wire.Evidence:
+    async def _ask(self, workspace: str, question: str, request: SearchRequest) -> wire.Evidence:
         wanted = wire.QueryDataRequest(
             query=question, mode=request.mode, top_k=TOP_K.clamp(request.top_k)
         )
@@ -215,8 +209,12 @@ def _paths(file_path: str | None) -> list[str]:
 
 
 def _files(found: wire.Evidence) -> set[str]:
-    hits = (*found.chunks, *found.entities, *found.relationships)
-    return {path for hit in hits for path in _paths(hit.file_path)}
+    held = (
+        *(hit.file_path for hit in found.chunks),
+        *(hit.file_path for hit in found.entities),
+        *(hit.file_path for hit in found.relationships),
+    )
+    return {path for file_path in held for path in _paths(file_path)}
 
 
 def _evidence(found: wire.Evidence, names: Names, mode: SearchMode) -> Evidence:
@@ -275,7 +273,7 @@ def show(evidence: Evidence) -> TextForm:
     if not (evidence.passages or evidence.entities or evidence.relations):
         return TextForm(
             "Nothing was found.",
-            advice="Ask in other words or with mode naive; knowledge_documents tells what is there.",
+            advice="Ask in other words or with mode naive; ask for a list of documents.",
         )
     summary = (
         f"Evidence (mode {evidence.mode}): {len(evidence.passages)} passage(s), "
@@ -285,10 +283,7 @@ def show(evidence: Evidence) -> TextForm:
     paragraphs = [
         *(f"[{', '.join(one.documents)}]\n{one.text}" for one in evidence.passages),
         *(f"entity {one.name} ({one.type}): {one.description}" for one in evidence.entities),
-        *(
-            f"relation {one.source} - {one.target}: {one.description}"
-            for one in evidence.relations
-        ),
+        *(f"relation {one.source} - {one.target}: {one.description}" for one in evidence.relations),
         _listed(evidence.sources),
     ]
     advice = "Some text was cut to the gateway's caps." if evidence.truncated else ""
@@ -297,5 +292,3 @@ def show(evidence: Evidence) -> TextForm:
 
 def _listed(sources: Iterable[SourceFound]) -> str:
     return "\n".join(["sources:", *(f"[{one.document}] {one.name}" for one in sources)])
-
-

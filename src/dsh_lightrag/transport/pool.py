@@ -93,6 +93,7 @@ class HandshakeGuard(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
+        """Connect, and guard what comes of it."""
         stream = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
         return _GuardedStream(stream)
 

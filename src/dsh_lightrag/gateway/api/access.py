@@ -1,6 +1,7 @@
 """What every route asks for: the gateway's parts, and a caller whose scopes cover the route."""
 
 import uuid
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
@@ -16,7 +17,7 @@ from dsh_lightrag.gateway.tables import KnowledgeBase
 # Told in the OpenAPI document; the layer around the application verifies it.
 _BEARER = HTTPBearer(auto_error=False, description="An API key, or a worker's session token.")
 
-BaseId = Annotated[uuid.UUID, Path(alias="baseId", description="The knowledge base's id.")]
+BaseId = Annotated[uuid.UUID, Path(description="The knowledge base's id.")]
 NoFields = Annotated[Nothing, Query()]
 
 
@@ -44,19 +45,37 @@ def permitted(scope: Scope) -> Any:
     return Depends(caller_with)
 
 
-async def seen_base(desk: Desk, request: Request, caller: Caller, base_id: uuid.UUID
-) -> KnowledgeBase:
-    """Return a base that is there for the caller.
-
-    Raises:
-        LightRagError: `not-found`, whether it is another's or nowhere.
-    """
-    use_of(request.scope).base_id = base_id
-    async with desk.database.sessions() as session:
-        base = await get_base(session, caller.team_id, base_id)
-    if not caller.may_see(base):
-        raise no_such_base()
-    return base
-
-
 Parts = Annotated[Desk, Depends(desk_of)]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a route works: a base that is there for its caller."""
+
+    desk: Desk
+    caller: Caller
+    base: KnowledgeBase
+
+
+def on_base(scope: Scope) -> Any:
+    """Return the dependency that finds the path's base for a caller of a scope.
+
+    It raises `not-found`, whether the base is another's or nowhere.
+    """
+
+    async def place(
+        desk: Parts, request: Request, caller: Annotated[Caller, permitted(scope)], base_id: BaseId
+    ) -> Place:
+        use_of(request.scope).base_id = base_id
+        async with desk.database.sessions() as session:
+            base = await get_base(session, caller.team_id, base_id)
+        if not caller.may_see(base):
+            raise no_such_base()
+        return Place(desk, caller, base)
+
+    return Depends(place)
+
+
+Viewed = Annotated[Place, on_base(Scope.DOCUMENTS)]
+Fed = Annotated[Place, on_base(Scope.INGEST)]
+Managed = Annotated[Place, on_base(Scope.MANAGE)]

@@ -5,11 +5,9 @@ From outside in: Host, Origin and size (`guard`), no workspace named, the audit,
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
 from starlette.routing import Route
 
 from dsh_lightrag.gateway.api import bases, documents, probes, sessions
@@ -22,19 +20,16 @@ from dsh_lightrag.guard import Entry, Guard
 from dsh_lightrag.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
+    from fastapi.routing import APIRoute
     from starlette.types import ASGIApp
 
     from dsh_lightrag.gateway.desk import Desk
 
 MCP_PATH = "/mcp"
-# A form's own lines around the file.
-FORM_BYTES = 64 * 1024
 # JSON may spell a character in six bytes; what is longer than its text could be is refused.
 LARGER = (
     (r"/knowledge-bases/[^/]+/documents/text", 6 * MAX_TEXT_CHARS // 4),
-    (r"/knowledge-bases/[^/]+/documents/upload", MAX_UPLOAD_BYTES + FORM_BYTES),
+    (r"/knowledge-bases/[^/]+/documents/upload", MAX_UPLOAD_BYTES),
 )
 TITLE = "DSH LightRAG knowledge gateway"
 ABOUT = (
@@ -55,8 +50,8 @@ def routes_of(desk: Desk | None) -> FastAPI:
     )
     app.state.desk = desk
     install(app)
-    for part in (bases, documents, sessions, probes):
-        app.include_router(part.router)
+    for router in (bases.router, bases.one, documents.router, sessions.router, probes.router):
+        app.include_router(router)
     return app
 
 
@@ -76,18 +71,9 @@ def app_of(desk: Desk, entry: Entry | None = None) -> ASGIApp:
     """
     knowledge = KnowledgeMcp(desk)
     app = routes_of(desk)
-    app.router.lifespan_context = _lifespan_of(knowledge)
+    app.router.lifespan_context = lambda _app: knowledge.running()
     app.router.routes.append(Route(MCP_PATH, knowledge))
     entry = entry or Entry()
     entry = Entry(hosts=entry.hosts, origins=entry.origins, larger=LARGER)
     inner = Audited(Authenticated(app, desk.identities), desk.identities)
     return Guard(NoWorkspaceNamed(inner), entry, guard_reply)
-
-
-def _lifespan_of(knowledge: KnowledgeMcp):
-    @contextlib.asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with knowledge.running():
-            yield
-
-    return lifespan

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 
 from dsh_lightrag.gateway import bases, documents
-from dsh_lightrag.gateway.api.access import BaseId, NoFields, Parts, permitted, seen_base
+from dsh_lightrag.gateway.api.access import Managed, NoFields, Parts, Viewed, permitted
 from dsh_lightrag.gateway.api.shapes import (
     Base,
     BaseCounts,
@@ -19,6 +19,7 @@ from dsh_lightrag.gateway.api.shapes import (
 from dsh_lightrag.gateway.caller import Caller, Scope
 
 router = APIRouter(prefix="/knowledge-bases", tags=["knowledge bases"])
+one = APIRouter(prefix="/knowledge-bases/{base_id}", tags=["knowledge bases"])
 Viewer = Annotated[Caller, permitted(Scope.DOCUMENTS)]
 Manager = Annotated[Caller, permitted(Scope.MANAGE)]
 
@@ -39,71 +40,45 @@ async def listing(desk: Parts, caller: Viewer, _query: NoFields) -> Bases:
     return Bases(knowledge_bases=[Base.of(base) for base in found if caller.may_see(base)])
 
 
-@router.get("/{baseId}", operation_id="getKnowledgeBase")
-async def get(
-    desk: Parts, request: Request, caller: Viewer, _query: NoFields, base_id: BaseId
-) -> Base:
+@one.get("", operation_id="getKnowledgeBase")
+async def get(at: Viewed, _query: NoFields) -> Base:
     """Look at one knowledge base."""
-    return Base.of(await seen_base(desk, request, caller, base_id))
+    return Base.of(at.base)
 
 
-@router.patch("/{baseId}", operation_id="renameKnowledgeBase")
-async def rename(  # noqa: PLR0913 - what a route is given
-    desk: Parts,
-    request: Request,
-    caller: Manager,
-    _query: NoFields,
-    base_id: BaseId,
-    body: Renaming,
-) -> Base:
+@one.patch("", operation_id="renameKnowledgeBase")
+async def rename(at: Managed, _query: NoFields, body: Renaming) -> Base:
     """Rename a knowledge base."""
-    await seen_base(desk, request, caller, base_id)
-    async with desk.database.sessions.begin() as session:
-        return Base.of(await bases.rename_base(session, caller.team_id, base_id, body.name))
+    async with at.desk.database.sessions.begin() as session:
+        return Base.of(await bases.rename_base(session, at.caller.team_id, at.base.id, body.name))
 
 
-@router.delete("/{baseId}", operation_id="deleteKnowledgeBase", status_code=204)
-async def delete(
-    desk: Parts, request: Request, caller: Manager, _query: NoFields, base_id: BaseId
-) -> None:
+@one.delete("", operation_id="deleteKnowledgeBase", status_code=204)
+async def delete(at: Managed, _query: NoFields) -> None:
     """Delete a knowledge base: gone at once for everybody, its content soon after."""
-    await seen_base(desk, request, caller, base_id)
-    async with desk.database.sessions.begin() as session:
-        await bases.delete_base(session, caller.team_id, base_id)
+    async with at.desk.database.sessions.begin() as session:
+        await bases.delete_base(session, at.caller.team_id, at.base.id)
 
 
-@router.get("/{baseId}/counts", operation_id="countDocuments")
-async def counts(
-    desk: Parts, request: Request, caller: Viewer, _query: NoFields, base_id: BaseId
-) -> BaseCounts:
+@one.get("/counts", operation_id="countDocuments")
+async def counts(at: Viewed, _query: NoFields) -> BaseCounts:
     """Count the documents by their status."""
-    await seen_base(desk, request, caller, base_id)
-    async with desk.database.sessions() as session:
-        return BaseCounts.of(await documents.counts(session, base_id))
+    async with at.desk.database.sessions() as session:
+        return BaseCounts.of(await documents.counts(session, at.base.id))
 
 
-@router.get("/{baseId}/usage", operation_id="getUsage")
-async def usage(
-    desk: Parts, request: Request, caller: Viewer, _query: NoFields, base_id: BaseId
-) -> BaseUsage:
+@one.get("/usage", operation_id="getUsage")
+async def usage(at: Viewed, _query: NoFields) -> BaseUsage:
     """Tell the tokens that indexing has spent, beside the budget."""
-    base = await seen_base(desk, request, caller, base_id)
-    async with desk.database.sessions() as session:
-        return BaseUsage.of(await bases.usage(session, base))
+    async with at.desk.database.sessions() as session:
+        return BaseUsage.of(await bases.usage(session, at.base))
 
 
-@router.get("/{baseId}/failures", operation_id="listFailures")
-async def failures(
-    desk: Parts,
-    request: Request,
-    caller: Viewer,
-    query: Annotated[Paging, Query()],
-    base_id: BaseId,
-) -> Documents:
+@one.get("/failures", operation_id="listFailures")
+async def failures(at: Viewed, query: Annotated[Paging, Query()]) -> Documents:
     """List the documents that could not be indexed, each with its reason."""
-    await seen_base(desk, request, caller, base_id)
-    async with desk.database.sessions() as session:
+    async with at.desk.database.sessions() as session:
         found = await documents.list_documents(
-            session, base_id, status="failed", after=query.after, limit=query.limit
+            session, at.base.id, status="failed", after=query.after, limit=query.limit
         )
     return Documents.of(found, query.limit)

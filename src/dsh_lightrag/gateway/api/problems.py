@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.exc import InterfaceError, OperationalError
@@ -21,6 +20,8 @@ from dsh_lightrag.text import Redactor, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from fastapi import FastAPI, Request
 
 MEDIA_TYPE = "application/problem+json"
 MAX_FAULTS_TOLD = 5

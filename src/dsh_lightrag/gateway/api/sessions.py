@@ -11,7 +11,7 @@ from dsh_lightrag.gateway.caller import Caller, Scope
 
 router = APIRouter(prefix="/session-tokens", tags=["session tokens"])
 Manager = Annotated[Caller, permitted(Scope.MANAGE)]
-TokenId = Annotated[uuid.UUID, Path(alias="tokenId", description="The token's id.")]
+TokenId = Annotated[uuid.UUID, Path(description="The token's id.")]
 
 
 @router.post("", operation_id="issueSessionToken", status_code=201)
@@ -28,7 +28,7 @@ async def issue(desk: Parts, caller: Manager, _query: NoFields, body: NewToken) 
     return Token.of(issued)
 
 
-@router.delete("/{tokenId}", operation_id="revokeSessionToken", status_code=204)
+@router.delete("/{token_id}", operation_id="revokeSessionToken", status_code=204)
 async def revoke(desk: Parts, caller: Manager, _query: NoFields, token_id: TokenId) -> None:
     """Revoke a token at once."""
     await desk.identities.revoke_token(caller, token_id)

@@ -6,7 +6,6 @@ import uuid
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Self
 
-from fastapi import UploadFile
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -170,11 +169,11 @@ class UrlDocument(Taken):
     name: ExternalId | None = Field(None, description="What people call it; absent: the id.")
 
 
-class UploadedDocument(Taken):
-    """A file as a form; its name's ending tells what it is."""
+class Upload(Taken):
+    """A file, which is the body itself."""
 
     external_id: ExternalId = Field(description="The caller's id; putting it again replaces it.")
-    file: UploadFile = Field(description="The file.")
+    name: ExternalId = Field(description="The file's name; its ending tells what it is.")
 
 
 class Paging(Taken):

@@ -19,9 +19,7 @@ def upgrade() -> None:
         ["id"],
         ondelete="CASCADE",
     )
-    op.create_index(
-        op.f("ix_gateway_session_token_key_id"), "gateway_session_token", ["key_id"]
-    )
+    op.create_index(op.f("ix_gateway_session_token_key_id"), "gateway_session_token", ["key_id"])
     op.create_table(
         "gateway_key_usage",
         sa.Column("key_id", sa.Uuid(), nullable=False),
