@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+from pathlib import Path
 
 from dsh_lightrag.errors import ConfigurationError, needs_extra
 
@@ -58,6 +60,18 @@ class Database:
         """
         await asyncio.to_thread(migrate, self.url)
 
+    async def is_current(self) -> bool:
+        """Tell whether every migration has run; raises SQLAlchemyError when it does not answer."""
+        head = await asyncio.to_thread(_head)
+        async with self.engine.connect() as connection:
+            table = await connection.scalar(text("SELECT to_regclass('alembic_version')"))
+            if table is None:
+                return False
+            version: str | None = await connection.scalar(
+                text("SELECT version_num FROM alembic_version")
+            )
+        return head is not None and version == head
+
     async def close(self) -> None:
         """Close every connection."""
         await self.engine.dispose()
@@ -78,6 +92,13 @@ def parse_url(url: str) -> URL:
             "database-url", "is no PostgreSQL URL.", "Write postgresql://user:password@host/name."
         ) from None
     return parsed.set(drivername=DRIVER)
+
+
+@functools.cache  # it walks the folder of the migrations
+def _head() -> str | None:
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - as in migrate
+
+    return ScriptDirectory(str(Path(__file__).parent / "migrations")).get_current_head()
 
 
 def migrate(url: URL) -> None:

@@ -107,7 +107,10 @@ class ApiKey(Table):
 
 
 class SessionToken(Table):
-    """A short-lived token of one worker: team, agent, session and the bases it may search."""
+    """A short-lived token of one worker: team, agent, session and the bases it may search.
+
+    It lives no longer than the key that issued it, and counts towards that key's quota.
+    """
 
     __tablename__ = "gateway_session_token"
 
@@ -116,6 +119,9 @@ class SessionToken(Table):
     team_id: Mapped[uuid.UUID] = mapped_column(
         ForeignKey("gateway_team.id", ondelete="CASCADE"), index=True
     )
+    key_id: Mapped[uuid.UUID] = mapped_column(
+        ForeignKey("gateway_api_key.id", ondelete="CASCADE"), index=True
+    )
     agent_id: Mapped[str | None] = mapped_column(String(MAX_NAME))
     session_id: Mapped[str] = mapped_column(String(MAX_NAME))
     base_ids: Mapped[list[uuid.UUID]] = mapped_column(ARRAY(Uuid()))
@@ -123,6 +129,18 @@ class SessionToken(Table):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     expires_at: Mapped[datetime] = mapped_column(index=True)
     revoked_at: Mapped[datetime | None]
+
+
+class KeyUsage(Table):
+    """How many requests were made in one minute with a key and the tokens that it issued."""
+
+    __tablename__ = "gateway_key_usage"
+
+    key_id: Mapped[uuid.UUID] = mapped_column(
+        ForeignKey("gateway_api_key.id", ondelete="CASCADE"), primary_key=True
+    )
+    minute: Mapped[datetime] = mapped_column(primary_key=True)
+    requests: Mapped[int]
 
 
 class AuditEntry(Table):

@@ -37,7 +37,7 @@ def open_pool(connection: Connection) -> httpx.AsyncBaseTransport:
         proxy=proxy_of(connection) if connection.use_proxy else None,
     )
     pool = transport._pool  # noqa: SLF001 - httpx offers no way to name a network backend
-    pool._network_backend = _HandshakeGuard(pool._network_backend)  # noqa: SLF001 - as above
+    pool._network_backend = HandshakeGuard(pool._network_backend)  # noqa: SLF001 - as above
     return transport
 
 
@@ -79,7 +79,7 @@ def proxy_of(connection: Connection) -> str | None:
     return proxy
 
 
-class _HandshakeGuard(httpcore.AsyncNetworkBackend):
+class HandshakeGuard(httpcore.AsyncNetworkBackend):
     """Closes a connection whose TLS handshake is cancelled; httpcore 1.0 leaves it open."""
 
     def __init__(self, inner: httpcore.AsyncNetworkBackend) -> None:
@@ -93,6 +93,7 @@ class _HandshakeGuard(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
+        """Connect, and guard what comes of it."""
         stream = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
         return _GuardedStream(stream)
 
