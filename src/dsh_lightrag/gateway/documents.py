@@ -118,6 +118,7 @@ async def put_document(  # noqa: PLR0913 - what a document has
     document.checksum = checksum
     document.version += 1
     document.status = "pending"
+    document.wanted_text_id = None  # what is being indexed is of a former version now
     document.error = document.error_code = document.retry_at = None
     document.attempts = document.deferrals = 0
     await session.flush()
@@ -125,6 +126,7 @@ async def put_document(  # noqa: PLR0913 - what a document has
         "document_id": document.id,
         "version": document.version,
         "is_text": isinstance(content, TextPut),
+        "file_name": name,
         "body": body,
     }
     await session.execute(

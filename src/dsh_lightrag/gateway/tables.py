@@ -279,7 +279,8 @@ class KnowledgeDocument(Table):
 class Content(Table):
     """What was put and waits to be indexed, at most one per document: the newest.
 
-    `body` is UTF-8 text or a file's bytes (`is_text` tells which); None until a URL is fetched.
+    `body` is UTF-8 text or a file's bytes (`is_text` tells which; the suffix of `file_name` tells
+    the format); None until a URL is fetched.
     """
 
     __tablename__ = "gateway_content"
@@ -289,6 +290,7 @@ class Content(Table):
     )
     version: Mapped[int]
     is_text: Mapped[bool]
+    file_name: Mapped[str]
     body: Mapped[bytes | None]
 
 

@@ -279,6 +279,7 @@ def _create_tables() -> None:
         sa.Column("document_id", sa.Uuid(), nullable=False),
         sa.Column("version", sa.BigInteger(), nullable=False),
         sa.Column("is_text", sa.Boolean(), nullable=False),
+        sa.Column("file_name", sa.Text(), nullable=False),
         sa.Column("body", sa.LargeBinary(), nullable=True),
         sa.ForeignKeyConstraint(
             ["document_id"],
