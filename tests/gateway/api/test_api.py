@@ -112,7 +112,11 @@ async def test_a_text_is_put_looked_at_listed_and_deleted(gateway):
     document = put.json()["document"]
     assert put.json()["queued"] is True
     assert (document["externalId"], document["name"]) == ("docs/a b?#.txt", "A")
-    assert (document["status"], document["source"], document["version"]) == ("pending", "catalog", 1)
+    assert (document["status"], document["source"], document["version"]) == (
+        "pending",
+        "catalog",
+        1,
+    )
     assert re.fullmatch("[0-9a-f]{64}", document["checksum"])
     again = await gateway.put(key, base_id, "docs/a b?#.txt", "Curie found polonium.", name="A")
     assert (again.status_code, again.json()["queued"]) == (200, False)
@@ -231,7 +235,9 @@ async def test_every_route_needs_a_key_and_its_own_scope(gateway):
         refused = await gateway.http.request(method, path)
         problem(refused, 401, "unauthorized")
         assert refused.headers["www-authenticate"] == "Bearer"
-        told = problem(await gateway.http.request(method, path, headers=others[scope]), 403, "forbidden")
+        told = problem(
+            await gateway.http.request(method, path, headers=others[scope]), 403, "forbidden"
+        )
         assert scope in told["detail"]
 
 
@@ -411,7 +417,9 @@ async def test_foreign_hosts_and_web_pages_do_not_come_in(gateway):
 async def test_a_body_that_is_too_large_is_refused_unread(gateway):
     _, key = await gateway.team()
     huge = b'{"name": "' + b"x" * (2 * 1024 * 1024) + b'"}'
-    problem(await gateway.http.post("/knowledge-bases", content=huge, headers=key), 413, "too-large")
+    problem(
+        await gateway.http.post("/knowledge-bases", content=huge, headers=key), 413, "too-large"
+    )
 
 
 async def test_unknown_routes_and_methods_are_problems(gateway):
@@ -449,5 +457,3 @@ async def test_the_first_index_makes_a_base_answer(gateway):
     await index(gateway.desk)
     counts = await gateway.http.get(f"/knowledge-bases/{base_id}/counts", headers=key)
     assert counts.json()["indexed"] == 1
-
-
