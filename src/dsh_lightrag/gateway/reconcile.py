@@ -39,9 +39,13 @@ if TYPE_CHECKING:
 
 # How many rows one transaction takes up.
 BATCH = 200
-# After how many silent seconds a worker is gone, and how long a job can run at most.
+# After how many silent seconds a worker is gone. No job runs for as long as `_OVERDUE` says.
 GONE_S = 10.0
-OVERDUE_S = 900
+_OVERDUE = text(
+    "DELETE FROM procrastinate_jobs WHERE status = 'doing' AND id IN (SELECT job_id FROM"
+    " procrastinate_events WHERE type = 'started' GROUP BY job_id"
+    " HAVING max(at) < now() - interval '15 minutes')"
+)
 _KEPT_MINUTES = text("interval '1 day'")
 
 _jobs = table("procrastinate_jobs", column("queueing_lock"), column("status"))
@@ -128,14 +132,15 @@ async def _deletions_without_a_job(session: AsyncSession) -> int:
     return len(base_ids)
 
 
-async def let_go_of_stalled_jobs(app: App) -> int:
+async def let_go_of_stalled_jobs(database: Database, app: App) -> int:
     """End the jobs of workers that are gone; what they were about is queued anew by its row."""
     gone = list(await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=GONE_S))
-    overdue = list(await app.job_manager.get_stalled_jobs(nb_seconds=OVERDUE_S))
-    stalled = {job.id: job for job in (*gone, *overdue)}
-    for job in stalled.values():
+    for job in gone:
         await app.job_manager.finish_job(job, Status.FAILED, delete_job=True)
-    return len(stalled)
+    async with database.sessions.begin() as session:
+        # A worker that lives on although the end of its job could not be written.
+        await session.execute(_OVERDUE)
+    return len(gone)
 
 
 async def queue_comparisons(database: Database, *, everything: bool) -> None:

@@ -69,7 +69,7 @@ class Worker:
                 working.cancel()
                 (outcome,) = await asyncio.gather(working, return_exceptions=True)
                 if not stop.is_set():
-                    get_logger().warning("worker_interrupted", error=type(outcome).__name__)
+                    _record_interruption(outcome)
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(stop.wait(), _RESTART_S)
         finally:
@@ -143,8 +143,15 @@ class Worker:
         await reconcile.queue_comparisons(self.database, everything=True)
 
     async def _mend(self, app: App) -> None:
-        await reconcile.let_go_of_stalled_jobs(app)
+        await reconcile.let_go_of_stalled_jobs(self.database, app)
         await reconcile.queue_what_was_lost(self.database)
+
+
+def _record_interruption(error: BaseException | None) -> None:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    frames = frames_of(error) if error else []
+    get_logger().warning("worker_interrupted", error=type(error).__name__, frames=frames)
 
 
 def _noted(job: Job, work: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
