@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import secrets
 import socket
 from dataclasses import dataclass
@@ -15,11 +14,9 @@ import httpx2
 import uvicorn
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
-from sqlalchemy import select
 
 from dsh_lightrag.gateway.api.app import app_of
 from dsh_lightrag.gateway.desk import Desk
-from dsh_lightrag.gateway.tables import Content, IndexedText, KnowledgeBase, KnowledgeDocument
 from dsh_lightrag.server.app import build_app
 from dsh_lightrag.server.embedded.keeper import EmbeddedKeeper, EmbeddedSettings
 from dsh_lightrag.server.settings import ServerSettings
@@ -37,7 +34,7 @@ async def listening(app):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         task = asyncio.create_task(server.serve(sockets=[listener]))
         with anyio.fail_after(BOUND_S):
-            while not server.started and not task.done():
+            while not server.started and not task.done():  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.01)
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -125,38 +122,11 @@ def bearer(secret):
 @contextlib.asynccontextmanager
 async def gateway(database_url, settings, entry=None):
     """A gateway that listens on loopback, over a database and a knowledge server."""
-    async with Desk.open(database_url, settings) as desk, listening(app_of(desk, entry)) as url:
-        async with httpx.AsyncClient(base_url=url, timeout=BOUND_S) as http:
-            yield Gateway(desk, url, http)
+    async with (
+        Desk.open(database_url, settings) as desk,
+        listening(app_of(desk, entry)) as url,
+        httpx.AsyncClient(base_url=url, timeout=BOUND_S) as http,
+    ):
+        yield Gateway(desk, url, http)
 
 
-async def index(desk):
-    """Index every pending text at once, as a worker would with time; a worker's tests are its own."""
-    async with desk.database.sessions.begin() as session:
-        pending = await session.execute(
-            select(KnowledgeDocument, KnowledgeBase, Content)
-            .join(KnowledgeBase, KnowledgeBase.id == KnowledgeDocument.base_id)
-            .join(Content, Content.document_id == KnowledgeDocument.id)
-            .where(KnowledgeDocument.status == "pending", KnowledgeBase.state == "active")
-        )
-        filed = []
-        for document, base, content in pending.all():
-            name = f"{document.id}-v{document.version}.txt"
-            text = content.body.decode()
-            track = await desk.server.file(base.workspace, name, text)
-            row = IndexedText(
-                base_id=base.id,
-                checksum=hashlib.sha256(content.body).digest(),
-                file_name=name,
-                state="indexed",
-            )
-            session.add(row)
-            await session.flush()
-            document.current_text_id = document.wanted_text_id = row.id
-            document.status = "indexed"
-            await session.delete(content)
-            filed.append((base.workspace, name, track))
-        with anyio.fail_after(BOUND_S):
-            for workspace, name, track in filed:
-                while (await desk.server.look(workspace, name, track)).status != "processed":
-                    await asyncio.sleep(0.01)

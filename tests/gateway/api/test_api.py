@@ -230,8 +230,8 @@ async def test_every_route_needs_a_key_and_its_own_scope(gateway):
         rest = {"search", "documents", "ingest", "manage"} - {scope}
         issued = await gateway.desk.identities.create_key(team_id, "k", rest)
         others[scope] = bearer(issued.text)
-    for method, path, scope in ROUTES:
-        path = path.format(base=base_id)
+    for method, pattern, scope in ROUTES:
+        path = pattern.format(base=base_id)
         refused = await gateway.http.request(method, path)
         problem(refused, 401, "unauthorized")
         assert refused.headers["www-authenticate"] == "Bearer"
