@@ -12,6 +12,8 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Awaitable
+from typing import Any
 
 import httpx
 import httpx2
@@ -26,11 +28,12 @@ AGENT = "researcher"
 PATIENCE_S = 300
 
 
-def bearer(secret):
+def bearer(secret: str) -> dict[str, str]:
+    """Return the header that proves who calls."""
     return {"Authorization": f"Bearer {secret}"}
 
 
-async def main():
+async def main() -> None:
     """Walk the whole way."""
     key = bearer(os.environ["GATEWAY_KEY"])
     async with httpx.AsyncClient(base_url=URL, headers=key, timeout=60) as gateway:
@@ -50,7 +53,7 @@ async def main():
         (await gateway.delete(f"/session-tokens/{token['id']}")).raise_for_status()
 
 
-async def feed(gateway):
+async def feed(gateway: httpx.AsyncClient) -> str:
     """Make a base that answers one agent, put the samples and wait until they are indexed."""
     body = {"name": "Samples", "agentId": AGENT}
     base = await answered(gateway.post("/knowledge-bases", json=body))
@@ -69,19 +72,21 @@ async def feed(gateway):
     return base["id"]
 
 
-async def search(token):
+async def search(token: str) -> None:
     """Search with a worker's session token, by the MCP client that a host would use."""
-    async with httpx2.AsyncClient(headers=bearer(token), timeout=60) as http:
-        async with Client(streamable_http_client(f"{URL}/mcp", http_client=http)) as client:
-            tools = (await client.list_tools()).tools
-            print("Tools:", ", ".join(tool.name for tool in tools))
-            found = await client.call_tool("knowledge_search", {"query": QUESTION})
-            print(f"\n{QUESTION}\n\n{found.content[0].text}")
-            listed = await client.call_tool("knowledge_documents", {})
-            print(f"\n{listed.content[0].text}")
+    async with (
+        httpx2.AsyncClient(headers=bearer(token), timeout=60) as http,
+        Client(streamable_http_client(f"{URL}/mcp", http_client=http)) as client,
+    ):
+        tools = (await client.list_tools()).tools
+        print("Tools:", ", ".join(tool.name for tool in tools))
+        found = await client.call_tool("knowledge_search", {"query": QUESTION})
+        print(f"\n{QUESTION}\n\n{found.content[0].text}")
+        listed = await client.call_tool("knowledge_documents", {})
+        print(f"\n{listed.content[0].text}")
 
 
-async def answered(request):
+async def answered(request: Awaitable[httpx.Response]) -> Any:
     """Return the JSON of an answer."""
     response = await request
     response.raise_for_status()

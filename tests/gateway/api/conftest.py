@@ -1,20 +1,37 @@
-"""A gateway over a real database and a real knowledge server, all of them listening."""
+"""A gateway over a real database and a real knowledge server, all of them listening.
+
+Those of a module share one: teams keep their tests apart, which is what a team is for.
+"""
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import gateway_support
+import psycopg
 import pytest
 
 
-@pytest.fixture
-async def knowledge(tmp_path):
-    """A knowledge server of a test's own; settings to reach it with."""
-    async with gateway_support.knowledge_server(tmp_path / "knowledge") as settings:
+@pytest.fixture(scope="module")
+def shared_url(postgres, migrated_template):
+    """The address of a migrated database of a module's own."""
+    name = f"gateway_{uuid4().hex}"
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {migrated_template}")
+    yield postgres.url(name)
+    postgres.drop_database(postgres.url(name))
+
+
+@pytest.fixture(scope="module")
+async def knowledge(tmp_path_factory):
+    """A knowledge server of a module's own; settings to reach it with."""
+    folder = tmp_path_factory.mktemp("knowledge")
+    async with gateway_support.knowledge_server(folder) as settings:
         yield settings
 
 
-@pytest.fixture
-async def gateway(migrated_url, knowledge):
+@pytest.fixture(scope="module")
+async def gateway(shared_url, knowledge):
     """A gateway that listens."""
-    async with gateway_support.gateway(migrated_url, knowledge) as running:
+    async with gateway_support.gateway(shared_url, knowledge) as running:
         yield running

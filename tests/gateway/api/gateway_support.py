@@ -7,6 +7,7 @@ import contextlib
 import secrets
 import socket
 from dataclasses import dataclass
+from uuid import uuid4
 
 import anyio
 import httpx
@@ -14,9 +15,13 @@ import httpx2
 import uvicorn
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from sqlalchemy import select
 
 from dsh_lightrag.gateway.api.app import app_of
 from dsh_lightrag.gateway.desk import Desk
+from dsh_lightrag.gateway.fetch import fetch
+from dsh_lightrag.gateway.tables import KnowledgeDocument
+from dsh_lightrag.gateway.worker import Worker
 from dsh_lightrag.server.app import build_app
 from dsh_lightrag.server.embedded.keeper import EmbeddedKeeper, EmbeddedSettings
 from dsh_lightrag.server.settings import ServerSettings
@@ -62,9 +67,9 @@ class Gateway:
     url: str
     http: httpx.AsyncClient
 
-    async def team(self, name="archive", **key):
+    async def team(self, **key):
         """Make a team with a key; returns the team's id and its headers."""
-        team_id = await self.desk.identities.create_team(name)
+        team_id = await self.desk.identities.create_team(f"team {uuid4().hex}")
         issued = await self.desk.identities.create_key(team_id, "key", **key)
         return team_id, bearer(issued.text)
 
@@ -91,18 +96,18 @@ class Gateway:
         assert issued.status_code == 201, issued.text
         return issued.json()["id"], bearer(issued.json()["token"])
 
-    async def call(self, headers, tool="knowledge_search", mode="auto", **arguments):
+    async def call(self, headers, tool="knowledge_search", era="auto", **arguments):
         """Call a tool as the SDK's own client does."""
-        async with self.mcp(headers, mode) as client:
+        async with self.mcp(headers, era) as client:
             return await client.call_tool(tool, arguments)
 
     @contextlib.asynccontextmanager
-    async def mcp(self, headers, mode="auto"):
+    async def mcp(self, headers, era="auto"):
         """A real MCP client with these headers."""
         async with httpx2.AsyncClient(headers=headers, timeout=BOUND_S) as http:
             transport = streamable_http_client(f"{self.url}/mcp", http_client=http)
             with anyio.fail_after(BOUND_S):
-                async with Client(transport, mode=mode) as client:
+                async with Client(transport, mode=era) as client:
                     yield client
 
     async def post_mcp(self, headers, method="tools/list", params=None):
@@ -130,3 +135,28 @@ async def gateway(database_url, settings, entry=None):
         yield Gateway(desk, url, http)
 
 
+@contextlib.asynccontextmanager
+async def working(desk):
+    """Run a worker; it has ended when this has."""
+    stop = asyncio.Event()
+    running = asyncio.create_task(Worker(desk.database, desk.server, fetch).run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        with anyio.fail_after(BOUND_S):
+            await running
+
+
+async def index(gateway):
+    """Let a worker index all that is pending."""
+    async with working(gateway.desk):
+        with anyio.fail_after(BOUND_S):
+            while await _unfinished(gateway.desk.database):  # noqa: ASYNC110 - a worker tells nobody
+                await asyncio.sleep(0.02)
+
+
+async def _unfinished(database):
+    unfinished = KnowledgeDocument.status.in_(("pending", "indexing"))
+    async with database.sessions() as session:
+        return await session.scalar(select(KnowledgeDocument.id).where(unfinished).limit(1))

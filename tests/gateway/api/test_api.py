@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from uuid import uuid4
 
+import gateway_support
 import psycopg
 import pytest
-from gateway_support import bearer, index
+from gateway_support import bearer
 
 from dsh_lightrag.errors import Code
 from dsh_lightrag.gateway.api.problems import STATUSES, TITLES
@@ -56,12 +57,15 @@ async def test_a_base_is_made_looked_at_renamed_listed_and_deleted(gateway):
     assert [one["id"] for one in listed["knowledgeBases"]] == [second]
 
 
-async def test_no_answer_ever_tells_a_workspace(gateway, migrated_url):
-    _, key = await gateway.team()
+async def test_no_answer_ever_tells_a_workspace(gateway, shared_url):
+    team_id, key = await gateway.team()
     base_id = await gateway.base(key)
     await gateway.put(key, base_id, "one", "text")
-    with psycopg.connect(migrated_url) as connection:
-        [workspace] = connection.execute("SELECT workspace FROM gateway_knowledge_base").fetchone()
+    with psycopg.connect(shared_url) as connection:
+        found = connection.execute(
+            "SELECT workspace FROM gateway_knowledge_base WHERE team_id = %s", [team_id]
+        )
+        [workspace] = found.fetchone()
     paths = ("", f"/{base_id}", f"/{base_id}/usage", f"/{base_id}/documents")
     for path in paths:
         answer = await gateway.http.get(f"/knowledge-bases{path}", headers=key)
@@ -70,8 +74,8 @@ async def test_no_answer_ever_tells_a_workspace(gateway, migrated_url):
 
 
 async def test_another_teams_base_is_as_if_it_did_not_exist(gateway):
-    _, key = await gateway.team("one")
-    _, other = await gateway.team("two")
+    _, key = await gateway.team()
+    _, other = await gateway.team()
     base_id = await gateway.base(key)
     await gateway.put(key, base_id, "doc", "text")
     nowhere = uuid4()
@@ -172,15 +176,16 @@ async def test_documents_are_listed_page_by_page(gateway):
     assert seen == [f"doc-{number}" for number in range(5)]
 
 
-async def test_failures_are_listed_with_their_reasons(gateway, migrated_url):
+async def test_failures_are_listed_with_their_reasons(gateway, shared_url):
     _, key = await gateway.team()
     base_id = await gateway.base(key)
     await gateway.put(key, base_id, "bad", "text")
     await gateway.put(key, base_id, "good", "text two")
-    with psycopg.connect(migrated_url) as connection:
+    with psycopg.connect(shared_url) as connection:
         connection.execute(
             "UPDATE gateway_knowledge_document SET status = 'failed', error_code = 'over-budget',"
-            " error = 'The token budget is used up.' WHERE external_id = 'bad'"
+            " error = 'The token budget is used up.' WHERE external_id = 'bad' AND base_id = %s",
+            [base_id],
         )
     failures = await gateway.http.get(f"/knowledge-bases/{base_id}/failures", headers=key)
     [failed] = failures.json()["documents"]
@@ -262,7 +267,7 @@ async def test_a_token_is_issued_and_revoked_over_the_api(gateway):
     base_id = await gateway.base(key)
     token_id, token = await gateway.token(key, [base_id], scopes=["documents"])
     assert (await gateway.http.get("/knowledge-bases", headers=token)).status_code == 200
-    _, other = await gateway.team("other")
+    _, other = await gateway.team()
     path = f"/session-tokens/{token_id}"
     problem(await gateway.http.delete(path, headers=other), 404, "not-found")
     assert (await gateway.http.delete(path, headers=key)).status_code == 204
@@ -278,17 +283,19 @@ async def test_over_its_quota_a_key_is_told_to_wait(gateway):
     assert refused.headers["retry-after"] == str(told["retryAfterS"])
 
 
-async def test_every_use_is_recorded_without_any_text(gateway, migrated_url):
-    _, key = await gateway.team()
+async def test_every_use_is_recorded_without_any_text(gateway, shared_url):
+    team_id, key = await gateway.team()
     base_id = await gateway.base(key, "secret name")
     await gateway.put(key, base_id, "secret-id", "secret text")
     await gateway.http.get(f"/knowledge-bases/{uuid4()}", headers=key)
     await gateway.http.post("/knowledge-bases", json={}, headers=key)
     await gateway.http.get("/nowhere", headers=key)
     await gateway.http.get("/knowledge-bases")
-    with psycopg.connect(migrated_url) as connection:
+    with psycopg.connect(shared_url) as connection:
         rows = connection.execute(
-            "SELECT operation, outcome, base_id::text FROM gateway_audit_entry ORDER BY id"
+            "SELECT operation, outcome, base_id::text FROM gateway_audit_entry"
+            " WHERE team_id = %s ORDER BY id",
+            [team_id],
         ).fetchall()
         whole = str(connection.execute("SELECT * FROM gateway_audit_entry").fetchall())
     assert [row[:2] for row in rows] == [
@@ -433,7 +440,12 @@ async def test_unknown_routes_and_methods_are_problems(gateway):
 # --- probes -----------------------------------------------------------------------------------
 
 
-async def test_the_probes_need_no_key_and_readiness_is_real(gateway, migrated_url):
+async def test_the_probes_need_no_key_and_readiness_is_real(migrated_url, knowledge):
+    async with gateway_support.gateway(migrated_url, knowledge) as gateway:
+        await check_probes(gateway, migrated_url)
+
+
+async def check_probes(gateway, migrated_url):
     assert (await gateway.http.get("/healthz")).json() == {"status": "ok", "checks": {}}
     ready = await gateway.http.get("/readyz")
     assert ready.json() == {
@@ -448,12 +460,3 @@ async def test_the_probes_need_no_key_and_readiness_is_real(gateway, migrated_ur
         connection.execute("DROP TABLE alembic_version")
     assert (await gateway.http.get("/readyz")).json()["checks"]["database"] == "not migrated"
     assert (await gateway.http.get("/healthz")).status_code == 200
-
-
-async def test_the_first_index_makes_a_base_answer(gateway):
-    _, key = await gateway.team()
-    base_id = await gateway.base(key)
-    await gateway.put(key, base_id, "curie", "Marie Curie found polonium in 1898.")
-    await index(gateway.desk)
-    counts = await gateway.http.get(f"/knowledge-bases/{base_id}/counts", headers=key)
-    assert counts.json()["indexed"] == 1
