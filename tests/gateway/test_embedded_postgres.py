@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from dsh_lightrag.errors import ConfigurationError
+from dsh_lightrag.gateway import embedded_postgres
 from dsh_lightrag.gateway.embedded_postgres import EmbeddedPostgres, binaries
 
 
@@ -101,12 +102,16 @@ def test_root_is_refused_without_leave(folder, monkeypatch):
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("above", ["home"])
-def test_a_place_below_a_closed_folder_is_refused_and_the_folder_stays_closed(folder, above):
-    closed = folder / above
-    closed.mkdir()
-    folder.chmod(0o755)
-    closed.chmod(0o600 if os.geteuid() else 0o700)
+def close_to_the_database(folder):
+    """Make a folder that the database's user may not enter."""
+    folder.mkdir()
+    folder.parent.chmod(0o755)
+    folder.chmod(0o700 if os.geteuid() == 0 else 0o600)
+    return folder
+
+
+def test_a_place_below_a_closed_folder_is_refused_and_the_folder_stays_closed(folder):
+    closed = close_to_the_database(folder / "home")
     before = closed.stat().st_mode
     with pytest.raises(ConfigurationError) as raised:
         EmbeddedPostgres(closed / "data", allow_root=True).start()
@@ -122,3 +127,19 @@ def test_a_database_without_its_password_is_not_opened_and_not_replaced(folder):
         EmbeddedPostgres(folder, allow_root=True).start()
     assert "password" in raised.value.problem
     assert (folder / "data" / "PG_VERSION").is_file()
+
+
+def test_programs_that_its_user_cannot_reach_are_copied(folder, monkeypatch):
+    site = (folder / "home") / "site"
+    installed = binaries()
+    package = installed.parents[1]
+    for part in (installed.parent, package.with_name(f"{package.name}.libs")):
+        shutil.copytree(part, site / part.relative_to(package.parent), symlinks=True)
+    (folder / "home").chmod(0o700)
+    folder.chmod(0o755)
+    hidden = site / installed.relative_to(package.parent)
+    monkeypatch.setattr(embedded_postgres, "binaries", lambda: hidden)
+    with EmbeddedPostgres(folder / "data", allow_root=True) as postgres:
+        psycopg.connect(postgres.url).close()
+    copied = [path.name for path in (folder / "data").glob("programs*")]
+    assert len(copied) == (1 if os.geteuid() == 0 else 0)

