@@ -163,11 +163,12 @@ class Guard:
                 raise
 
     async def _refuse(self, refused: Refused, most: int | None, send: Send) -> None:
+        # The connection stays open: closed with unread bytes, it would be reset, and the client
+        # would not see the answer. What still comes is read and dropped by the server.
         reply = self._answer(refused, most)
         headers = [
             (b"content-type", reply.content_type.encode("latin-1")),
             (b"content-length", str(len(reply.body)).encode()),
-            (b"connection", b"close"),  # the rest of the request is not read
         ]
         status = refused.status
         await send({"type": "http.response.start", "status": status, "headers": headers})

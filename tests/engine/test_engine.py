@@ -293,7 +293,7 @@ def test_deleting_an_unknown_document_says_so(engine):
 def test_vectors_catch_up_later_and_only_then_is_a_document_processed(path, embedder):
     with Engine.open(path, embedder=embedder) as engine:
         id_ = engine.insert(CURIE).document_id
-        assert engine.document(id_).status == DocumentStatus.PROCESSING
+        assert engine.document(id_).status == DocumentStatus.PENDING
         assert engine.query("polonium").pending == 1
 
         progress = engine.catch_up()

@@ -48,6 +48,58 @@ def test_a_full_disk_refuses_the_insertion_and_harms_nothing(path):
         assert engine.verify() == []
 
 
+READ_ONLY = """
+import os, sys
+from pathlib import Path
+from dsh_lightrag.engine import BaseUnusableError, Engine
+os.chdir(sys.argv[1])
+if os.geteuid() == 0:
+    os.setuid(65534)  # to the superuser no folder is read-only
+try:
+    Engine.open(Path("notes.base"))
+except BaseUnusableError as refused:
+    print(refused)
+"""
+
+
+@pytest.mark.parametrize("there_already", [True, False])
+def test_a_folder_that_must_not_be_written_is_refused_and_left_as_it_is(tmp_path, there_already):
+    folder = tmp_path / "read-only"
+    folder.mkdir()
+    if there_already:
+        with Engine.open(folder / "notes.base") as engine:
+            engine.insert(Document("It stays."))
+        (folder / "notes.base.lock").unlink()
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    folder.chmod(0o555)
+
+    finished = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", READ_ONLY, str(folder)], capture_output=True, text=True, check=True
+    )
+
+    folder.chmod(0o755)
+    assert "Choose a folder that this user may write." in finished.stdout
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_a_file_that_another_program_has_locked_refuses_the_write_and_takes_it_later(
+    path, monkeypatch
+):
+    monkeypatch.setattr("dsh_lightrag.engine.store.BUSY_SECONDS", 0.1)
+    with Engine.open(path) as engine, closing(sqlite3.connect(path)) as other:
+        engine.insert(Document("Written before.", id="before"))
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(BaseUnusableError, match="locked"):
+            engine.insert(Document("Written while it is locked.", id="while"))
+        assert engine.query("before", Mode.NAIVE).hits  # readers do not wait for it
+        other.rollback()
+
+        engine.insert(Document("Written after.", id="after"))
+
+        assert [state.id for state in engine.documents()] == ["after", "before"]
+        assert engine.verify() == []
+
+
 @pytest.mark.parametrize("name", ["nowhere/notes.base", "file/notes.base"])
 def test_a_folder_that_is_none_is_an_error(tmp_path, name):
     (tmp_path / "file").write_text("no folder", encoding="utf-8")

@@ -1,7 +1,8 @@
-"""Any sequence of insert, replace, delete, catch up and reopen, against a plain dictionary."""
+"""Any sequence of insert, replace, delete, catch up, reopen and kill, against a dictionary."""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -41,6 +42,7 @@ class Base(RuleBasedStateMachine):
     def create(self):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "notes.base"
+        self.kills = 0
         self.stored = {}
         self.engine = Engine.open(self.path, embedder=HashEmbedder(dimension=8))
 
@@ -78,10 +80,24 @@ class Base(RuleBasedStateMachine):
 
     @rule()
     def reopen(self):
-        before = [self.engine.query(word, mode) for word in WORDS for mode in Mode]
+        before = self._answers()
         self.engine.close()
         self.engine = Engine.open(self.path, embedder=HashEmbedder(dimension=8))
-        assert [self.engine.query(word, mode) for word in WORDS for mode in Mode] == before
+        assert self._answers() == before
+
+    @rule()
+    def kill(self):
+        """Go on with the files as a killed process leaves them: open, the log not folded in."""
+        before = self._answers()
+        self.kills += 1
+        left_behind = self.path.parent / f"killed-{self.kills}.base"
+        for suffix in ("", "-wal"):
+            shutil.copyfile(f"{self.path}{suffix}", f"{left_behind}{suffix}")
+        self.engine.close()
+        self.path = left_behind
+        self.engine = Engine.open(self.path, embedder=HashEmbedder(dimension=8))
+        assert self._answers() == before
+        assert self.engine.verify() == []
 
     @rule()
     def answers_are_those_of_a_base_built_anew(self):
@@ -126,6 +142,9 @@ class Base(RuleBasedStateMachine):
         states = self.engine.documents()
         return [state.id for state in reversed(states)].index(id_)
 
+    def _answers(self):
+        return [self.engine.query(word, mode) for word in WORDS for mode in Mode]
+
     @staticmethod
     def _plain(engine, word, mode):
         return {
@@ -136,7 +155,7 @@ class Base(RuleBasedStateMachine):
 
 TestBase = Base.TestCase
 TestBase.settings = settings(
-    max_examples=40,
+    max_examples=25,
     stateful_step_count=15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -5,8 +5,18 @@ from __future__ import annotations
 import threading
 import time
 
-from dsh_lightrag.engine import BaseUnusableError, Document, Engine, Mode, ModelFaultError
-from dsh_lightrag.engine.worker import Worker
+from dsh_lightrag.engine import (
+    BaseUnusableError,
+    Document,
+    DocumentStatus,
+    Engine,
+    Mode,
+    ModelFaultError,
+    ModelUnavailableError,
+    Worker,
+)
+
+DOWN = [(DocumentStatus.FAILED, "The endpoint is down.")]
 
 
 def until(condition):
@@ -29,7 +39,7 @@ def test_a_worker_survives_a_model_that_is_down_and_says_so(path, embedder):
 
     def sometimes(texts, *, query):
         if not answering:
-            raise ModelFaultError("The endpoint is down.", "Start it.")
+            raise ModelUnavailableError("The endpoint is down.", "Start it.")
         return embed(texts, query=query)
 
     embedder.embed = sometimes
@@ -37,9 +47,37 @@ def test_a_worker_survives_a_model_that_is_down_and_says_so(path, embedder):
         engine.insert(Document("A document"))
         until(lambda: worker.fault is not None)
         assert engine.query("document").hits
+        until(lambda: [(s.status, s.error) for s in engine.documents()] == DOWN)
 
         answering = True
         until(lambda: engine.progress().pending == 0 and worker.fault is None)
+        assert engine.documents()[0].status == DocumentStatus.PROCESSED
+
+
+def test_a_text_that_a_model_refuses_is_given_up_and_holds_up_no_other(path, embedder):
+    embed = embedder.embed
+
+    def choosy(texts, *, query):
+        if any("poison" in text for text in texts):
+            raise ModelFaultError("The model refuses the text.", "Change it.")
+        return embed(texts, query=query)
+
+    embedder.embed = choosy
+    with Engine.open(path, embedder=embedder) as engine, Worker(engine):
+        ids = [
+            engine.insert(Document(f"Text {n} {'poison' * (n == 1)}")).document_id
+            for n in (0, 1, 2)
+        ]
+        until(lambda: engine.progress().pending == 0)
+        states = [engine.document(id_) for id_ in ids]
+
+        assert [state.status.value for state in states] == ["processed", "failed", "processed"]
+        assert states[1].error == "The model refuses the text."
+
+        embedder.embed = embed
+        assert engine.retry_failed() == 1
+        until(lambda: engine.document(ids[1]).status == DocumentStatus.PROCESSED)
+        assert engine.verify() == []
 
 
 def test_a_worker_closes_while_it_sleeps(path, embedder):

@@ -9,7 +9,8 @@ attest      whether a profile and a preset offer what they promise
 harness     dsh-patch, dsh-bundle: what the DeepSeek Harness is given to mount the tools
 doctor      what is wrong with a deployment, check by check (checks, network, compatibility)
 mcp         the command `mcp` for those who come by Typer
-demo        a real LightRAG server with stub models, and the read tools against it
+hosting     serve, ingest, up, bases: the embedded server, and what is in it
+demo        a server on bundled documents, ours or the real LightRAG, and the read tools against it
 calls       one tool call, and the envelope that programs read
 terminal    answers on stdout, everything else on stderr
 """

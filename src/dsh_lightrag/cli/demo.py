@@ -1,6 +1,7 @@
-"""`demo`: the real LightRAG server with stub models on bundled documents, and the tools against it.
+"""`demo`: a server on bundled documents, and the tools against it: our own, or the real LightRAG.
 
-The server, its storage, its graph, its retrieval and the tools are real. The models are stubs.
+With our own nothing is a stub: answers are quoted passages. LightRAG cannot work without models,
+so these are stubs there.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ import asyncio
 import contextlib
 import json
 import signal
+import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
+from dsh_lightrag.cli.hosting.flags import Hosting
+from dsh_lightrag.cli.hosting.own_server import own_server
 from dsh_lightrag.cli.terminal import complain, show, waiting
 from dsh_lightrag.cli.views import rendered
 from dsh_lightrag.demo import sample_documents
@@ -39,7 +44,11 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 INGESTION_S = 60.0
 POLL_S = 0.2
-ABOUT = (
+ABOUT_OURS = (
+    "All of it is local: a SQLite file and MiniLM embeddings on this processor. There is no chat "
+    "model, so answers are quoted passages. No key is needed, and nothing leaves this machine."
+)
+ABOUT_LIGHTRAG = (
     "Real: the LightRAG server, its storage, graph and retrieval, and the tools. A stub: the "
     "language and embedding models, rules in place of a model; answers say so. Nothing leaves "
     "this machine."
@@ -51,30 +60,57 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the server running until Ctrl-C.")
     ] = False,
+    lightrag: Annotated[
+        bool, typer.Option("--lightrag", help="The real LightRAG server, with stub models.")
+    ] = False,
 ) -> int:
-    """See the tools work on a real server with stub models.
+    """See the tools work on a server of their own, offline and without a key.
 
-    Starts LightRAG on loopback, inserts five bundled documents and runs the read tools.
+    Serves five bundled documents on loopback and runs the read tools.
+    """
+    start = _lightrag_server if lightrag else _our_server
+    with _terminated_like_interrupted(), start() as url:
+        status = run(_tour(url))
+        if keep and not status:
+            _stay(url)
+    return status
+
+
+@contextlib.contextmanager
+def _our_server() -> Iterator[str]:
+    """Serve a folder that goes at the end."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dsh-lightrag-demo-"))
+        with waiting("starting a server …"):
+            url = stack.enter_context(own_server(Hosting(Path(folder), named=True)))
+        show(Text(f"A server runs at {url}", style="bold"), Text(ABOUT_OURS))
+        yield url
+
+
+@contextlib.contextmanager
+def _lightrag_server() -> Iterator[str]:
+    """Run the real server with stub models.
+
+    Raises:
+        typer.Exit: it did not start; the reason was told.
     """
     # Not at the top: the server and what it needs are loaded by those who want them.
     from dsh_lightrag.demo.server import LightRagServer, ServerStartError  # noqa: PLC0415 - as above
     from dsh_lightrag.demo.stub_model import StubModel  # noqa: PLC0415 - as above
-    from dsh_lightrag.demo.vocabulary import VocabularyError  # noqa: PLC0415 - as above
+    from dsh_lightrag.vocabulary import VocabularyError  # noqa: PLC0415 - as above
 
-    with _terminated_like_interrupted(), StubModel() as model:
+    with StubModel() as model:
         server = LightRagServer(model)
         try:
             with waiting("starting a LightRAG server …"):
                 server.start()
         except (ServerStartError, VocabularyError) as error:
             complain(str(error))
-            return 1
+            raise typer.Exit(1) from None
         with contextlib.closing(server):
-            show(Text(f"A LightRAG server runs at {server.url}", style="bold"), Text(ABOUT))
-            status = run(_tour(server.url))
-            if keep and not status:
-                _stay(server.url)
-    return status
+            show(Text(f"A LightRAG server runs at {server.url}", style="bold"))
+            show(Text(ABOUT_LIGHTRAG))
+            yield server.url
 
 
 async def _tour(endpoint: str) -> int:

@@ -81,7 +81,7 @@ def write_exactly(text: str) -> None:
 
 def show(*renderables: RenderableType) -> None:
     """Print what people read to stdout; text is never read as markup."""
-    console = _console(stderr=False)
+    console = console_for(stderr=False)
     if console.is_terminal:
         console.print(*renderables, sep="\n")
         return
@@ -93,7 +93,7 @@ def show(*renderables: RenderableType) -> None:
 
 def complain(text: str) -> None:
     """Print a line to stderr."""
-    _console(stderr=True).print(Text(text), soft_wrap=True)
+    console_for(stderr=True).print(Text(text), soft_wrap=True)
 
 
 @contextlib.contextmanager
@@ -104,7 +104,7 @@ def waiting(what: str) -> Iterator[None]:
         return
     spinner = Live(
         Spinner("dots", Text(what)),
-        console=_console(stderr=True),
+        console=console_for(stderr=True),
         transient=True,
         redirect_stdout=False,  # or answers would go to stderr, too
     )
@@ -117,7 +117,7 @@ def for_people(text: str) -> str:
     return _TOOL_NAME.sub(r"`dsh-lightrag \1`", text)
 
 
-def _console(*, stderr: bool) -> Console:
+def console_for(*, stderr: bool) -> Console:
     """Make a console for the stream as it is now; `NO_COLOR` is Rich's business."""
     stream = sys.stderr if stderr else sys.stdout
     asked = os.environ.get("COLUMNS", "")

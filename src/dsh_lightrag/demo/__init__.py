@@ -4,7 +4,6 @@ samples         five short documents to put into it
 stub_model      the OpenAI-compatible stub, and the switches that make it fail
 stub_replies    what the stub says: deterministic, and marked as a stub's words
 server          the `lightrag-server` process: start, stop, kill
-vocabulary      the tokenizer's files, which LightRAG would otherwise download
 """
 
 from __future__ import annotations

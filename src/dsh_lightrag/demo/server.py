@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Self
 
 from dsh_lightrag.demo.stub_model import CHAT_MODEL, EMBEDDING_MODEL, StubModel
 from dsh_lightrag.demo.stub_replies import DIMENSIONS
-from dsh_lightrag.demo.vocabulary import fill_tiktoken_cache
 from dsh_lightrag.errors import MissingExtraError
+from dsh_lightrag.vocabulary import fill_tiktoken_cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

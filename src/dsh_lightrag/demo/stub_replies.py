@@ -36,6 +36,8 @@ _DELIMITER = "<|#|>"
 _COMPLETE = "<|COMPLETE|>"
 _EXTRACTOR = "---Role---\nYou are a Knowledge Graph Specialist responsible for extracting"
 _JSON_EXTRACTOR = "**JSON Contract:**"
+# The opening of the embedded engine's own prompt.
+_READER = "You read one passage and list the entities"
 _GLEANING = "---Task---\nBased on the last extraction task"
 _SUMMARIST = "---Role---\nYou are a Knowledge Graph Specialist, proficient in data curation"
 _KEYWORD_EXTRACTOR = "---Role---\nYou are an expert keyword extractor"
@@ -82,6 +84,8 @@ class Prompt:
         """The kind of question; anything that is none of LightRAG's own prompts is answered."""
         if self.system.startswith(_EXTRACTOR):
             return Ask.GLEAN if self.user.startswith(_GLEANING) else Ask.EXTRACT
+        if self.system.startswith(_READER):
+            return Ask.EXTRACT
         if self.user.startswith(_KEYWORD_EXTRACTOR):
             return Ask.KEYWORDS
         if self.user.startswith(_SUMMARIST):
@@ -109,6 +113,8 @@ _Line = TypeVar("_Line", bound=BaseModel)
 def reply(prompt: Prompt) -> str:
     """Say what a model would say; the same prompt always gets the same reply."""
     as_json = _JSON_EXTRACTOR in prompt.system
+    if prompt.system.startswith(_READER):
+        return _reading(prompt.user)
     match prompt.ask:
         case Ask.EXTRACT:
             return _extraction(_field(_INPUT_TEXT, prompt.user), as_json=as_json)
@@ -212,6 +218,14 @@ def _extraction(text: str, *, as_json: bool) -> str:
     rows += [("relation", *pair, "mention", told) for pair, told in relations.items()]
     lines = [_DELIMITER.join(part.replace(_DELIMITER, " ") for part in row) for row in rows]
     return "\n".join([*lines, _COMPLETE])
+
+
+def _reading(text: str) -> str:
+    """Answer the embedded engine, which asks for other keys than LightRAG."""
+    found = json.loads(_extraction(text, as_json=True))
+    return json.dumps(
+        {"entities": found["entities"], "relations": found["relationships"]}, ensure_ascii=False
+    )
 
 
 def _keywords(question: str) -> str:

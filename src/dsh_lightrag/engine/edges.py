@@ -14,6 +14,7 @@ import numpy as np
 
 _FORMAT = struct.Struct("<IHH")
 _MOST = 0xFFFF
+BYTES = _FORMAT.size
 DTYPE = np.dtype([("entity", "<u4"), ("count", "<u2"), ("role", "<u2")])
 
 

@@ -28,9 +28,9 @@ from dsh_lightrag.engine import (
     verifying,
     writing,
 )
-from dsh_lightrag.engine.change import Change
+from dsh_lightrag.engine.change import Change, note
 from dsh_lightrag.engine.faults import DocumentExistsError, ModelMismatchError, UnknownDocumentError
-from dsh_lightrag.engine.graph import Graph
+from dsh_lightrag.engine.indexes import Indexes
 from dsh_lightrag.engine.model import (
     Answer,
     Document,
@@ -44,7 +44,6 @@ from dsh_lightrag.engine.model import (
 from dsh_lightrag.engine.options import EngineOptions
 from dsh_lightrag.engine.retrieval import Retrieval
 from dsh_lightrag.engine.store import Store
-from dsh_lightrag.engine.vectors import Vectors
 
 if TYPE_CHECKING:
     import sqlite3
@@ -83,11 +82,8 @@ class Engine:
         self._options = options
         self._applying = threading.Lock()
         self._work = threading.Event()
-        with store.read() as connection:
-            self._titles = writing.load_titles(connection)
-            self._graph = _load_graph(connection)
-            self._vectors = _load_vectors(connection, embedder) if embedder else None
-        self._retrieval = Retrieval(store, self._graph, self._vectors, embedder, options)
+        self._indexes = Indexes(store, embedder.dimension if embedder else None)
+        self._retrieval = Retrieval(store, self._indexes, embedder, options)
 
     @classmethod
     def open(
@@ -124,7 +120,10 @@ class Engine:
 
     def close(self) -> None:
         """Close the base; what was acknowledged is in its file."""
-        self._store.close()
+        try:
+            self._indexes.save()
+        finally:
+            self._store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -145,7 +144,7 @@ class Engine:
         with self._changing() as (connection, change):
             before = reading.document_text(connection, stored.id)
             if before is None:
-                change.add(writing.insert(connection, prepared, self._titles, time.time()))
+                change.add(writing.insert(connection, prepared, self._indexes.titles, time.time()))
             elif before != stored.text:
                 raise DocumentExistsError(
                     f"There is another text under the id {stored.id}.",
@@ -157,7 +156,7 @@ class Engine:
         """Store a document in place of the one with its id, in one transaction."""
         prepared = writing.prepare(document, self._options.chunks)
         with self._changing() as (connection, change):
-            fresh = writing.replace(connection, prepared, self._titles, time.time(), change)
+            fresh = writing.replace(connection, prepared, self._indexes.titles, time.time(), change)
         return Inserted(prepared.document.id, fresh=fresh)
 
     def file(self, documents: Sequence[Document]) -> list[str]:
@@ -168,7 +167,7 @@ class Engine:
         """
         prepared = [writing.prepare(document, self._options.chunks) for document in documents]
         with self._changing() as (connection, change):
-            return filing.file(connection, prepared, self._titles, time.time(), change)
+            return filing.file(connection, prepared, self._indexes.titles, time.time(), change)
 
     def record_failure(self, source: str, reason: str, track: str = "") -> str:
         """List a document that could not be read, and why; return the id of its row."""
@@ -213,7 +212,10 @@ class Engine:
     # --- catching up --------------------------------------------------------------------------
 
     def step(self) -> int:
-        """Do one durable step of what lags behind; return chunks worked on, 0 when all is done."""
+        """Do one durable step of what lags behind; return chunks worked on, 0 when all is done.
+
+        Last comes what makes a large base fast: it counts as one chunk.
+        """
         worked = 0
         if self._embedder:
             worked = catchup.embed_some(
@@ -223,7 +225,7 @@ class Engine:
             worked = catchup.extract_some(
                 self._store, self._changing, self._chat, 1, self._options.attempts
             )
-        return worked
+        return worked or int(self._indexes.settle())
 
     def catch_up(self, report: Callable[[Progress], None] | None = None) -> Progress:
         """Work until nothing lags behind, reporting after each step; may be broken off anywhere."""
@@ -334,12 +336,12 @@ class Engine:
     def around(self, name: str, depth: int = 1, limit: int = 1000) -> Neighbourhood:
         """Return an entity, those related to it over up to `depth` steps, and their relations."""
         with self._store.read() as connection:
-            return neighbourhood.around(connection, self._graph.view(), name, depth, limit)
+            return neighbourhood.around(connection, self._indexes.graph.view(), name, depth, limit)
 
     def most_named(self, limit: int = 1000) -> Neighbourhood:
         """Return the entities that most chunks name, and how these are related."""
         with self._store.read() as connection:
-            return neighbourhood.most_named(connection, self._graph.view(), limit)
+            return neighbourhood.most_named(connection, self._indexes.graph.view(), limit)
 
     def copy_to(self, target: Path) -> None:
         """Write the base as it is now to a new file, while it is in use."""
@@ -357,11 +359,8 @@ class Engine:
         with self._applying:
             with self._store.write() as connection:
                 yield connection, change
-            self._titles.update(change.titles)
-            if change.edges or change.common:
-                self._graph.update(change.edges, change.common)
-            if self._vectors is not None:
-                self._vectors.update(change.vectors)
+                stamp = note(connection, change)
+            self._indexes.learn(change, stamp)
         self._work.set()
 
 
@@ -375,15 +374,3 @@ def _refuse_other_model(path: Path, stored: str, offered: str) -> None:
             f"{path.name} was made with the embedding model {stored}, not with {offered}.",
             "Name that model again, or reindex the base with the new one.",
         )
-
-
-def _load_graph(connection: sqlite3.Connection) -> Graph:
-    packed = dict(connection.execute("SELECT chunk, edges FROM mention ORDER BY chunk").fetchall())
-    common = {row[0] for row in connection.execute("SELECT no FROM entity WHERE common = 1")}
-    return Graph(packed, common)
-
-
-def _load_vectors(connection: sqlite3.Connection, embedder: Embedder) -> Vectors:
-    loaded = Vectors(embedder.dimension)
-    loaded.update(dict(connection.execute("SELECT chunk, data FROM vector ORDER BY chunk")))
-    return loaded

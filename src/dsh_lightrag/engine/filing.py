@@ -134,7 +134,8 @@ def clear(connection: sqlite3.Connection, change: Change) -> int:
     (count,) = connection.execute(
         "SELECT (SELECT count(*) FROM document) + (SELECT count(*) FROM failure)"
     ).fetchone()
-    change.edges = dict.fromkeys(_column(connection, "SELECT no FROM chunk"))
+    chunks = _column(connection, "SELECT no FROM chunk")
+    change.edges, change.terms = dict.fromkeys(chunks), dict.fromkeys(chunks)
     change.vectors = dict.fromkeys(_column(connection, "SELECT chunk FROM vector"))
     change.common = dict.fromkeys(
         _column(connection, "SELECT no FROM entity WHERE common = 1"), False

@@ -8,22 +8,23 @@ then. Rare names count more in both, everywhere.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dsh_lightrag.engine import edges
 from dsh_lightrag.engine.edges import Role
 from dsh_lightrag.engine.model import Ranking
+from dsh_lightrag.engine.places import ranges
 from dsh_lightrag.engine.vectors import best
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+    from dsh_lightrag.engine.places import Placed
 
     Floats = NDArray[np.float64]
     Numbers = NDArray[np.int64]
@@ -33,6 +34,7 @@ _FIRST_CHUNKS = 20  # the chunks whose names make the second step of one hop
 # times faster and keeps a name that half the collection has from touching all of it.
 _STEPS = 12
 _LEAST = 1e-4  # a walker less likely than this at a place is not followed further
+_MANY = 4  # to pick one edge in so many takes as long as to go over all
 _TITLE_MENTIONS = 2  # an own title is as good as two more mentions,
 _TITLE_WEIGHT = 3  # and then weighs three times: a walker finds from a name to its own passage
 
@@ -45,78 +47,114 @@ class Walk:
     entities: Floats
 
 
-class View:
-    """The graph at one moment; it never changes, so that a search needs no lock."""
+class ByEntity:
+    """Edges in order of their entities."""
 
-    def __init__(self, packed: Mapping[int, bytes], common: set[int]) -> None:
-        self.numbers: Numbers = np.fromiter(packed, dtype=np.int64, count=len(packed))
-        data = b"".join(packed.values())
-        raw = np.frombuffer(data, edges.DTYPE) if data else np.empty(0, edges.DTYPE)
-        lengths = np.fromiter((len(value) // 8 for value in packed.values()), dtype=np.int64)
-        chunk = np.repeat(np.arange(len(packed)), lengths)
-        entity = raw["entity"].astype(np.int64)
+    def __init__(self, entity: Numbers, first: int = 0) -> None:
+        """Order these edges, of which the one at 0 has the number `first`."""
         self.entities = int(entity.max()) + 1 if len(entity) else 0
-        kept = _counts(raw["role"], entity, common, self.entities)
-        self._chunk, self._entity = chunk[kept], entity[kept]
-        self._weight = _weights(raw["count"][kept], raw["role"][kept])
+        self._starts = np.concatenate([[0], np.cumsum(np.bincount(entity))])
+        # One sort of numbers made of entity and edge is several times faster than an argsort.
+        keyed = (entity << 32) | np.arange(first, first + len(entity))
+        keyed.sort()
+        self._edges = keyed & 0xFFFFFFFF
+
+    def of(self, wanted: Numbers) -> Numbers:
+        """Return the edges of some entities."""
+        if not self.entities:
+            return self._edges
+        return self._edges[ranges(self._starts, wanted[wanted < self.entities])]
+
+    def of_one(self, entity: int) -> Numbers:
+        """Return the edges of one entity."""
+        if entity >= self.entities:
+            return self._edges[:0]
+        return self._edges[self._starts[entity] : self._starts[entity + 1]]
+
+
+@dataclass(frozen=True)
+class View:
+    """The graph at one moment; it never changes, so that a search needs no lock.
+
+    Attributes:
+        placed: the chunks.
+        starts: where each chunk's edges begin; they lie in order.
+        chunk: for each edge the place of its chunk.
+        entity: for each edge the number of its entity.
+        weight: for each edge what it weighs.
+        proven: for each edge whether it counts even if its entity is a common word.
+        common: for each entity whether it is a common word.
+        by_entity: the edges by entity, in parts.
+    """
+
+    placed: Placed
+    starts: Numbers
+    chunk: Numbers
+    entity: Numbers
+    weight: Floats
+    proven: NDArray[np.bool_]
+    common: NDArray[np.bool_]
+    by_entity: tuple[ByEntity, ...]
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks there are."""
+        return self.placed.living
+
+    @property
+    def entities(self) -> int:
+        """One more than the highest number of an entity that has an edge."""
+        return len(self.common)
+
+    @cached_property
+    def _counts(self) -> NDArray[np.bool_]:
+        """Tell which edges are any: not the dead, nor spellings that prove nothing here."""
+        counts = ~self.common[self.entity]
+        counts |= self.proven
+        counts &= self.placed.alive[self.chunk]
+        return np.asarray(counts)
 
     @cached_property
     def mentions(self) -> Numbers:
         """In how many chunks each entity is named."""
-        return np.bincount(self._entity, minlength=self.entities)
+        return np.bincount(self.entity[self._counts], minlength=self.entities)
 
     @cached_property
     def rarity(self) -> Floats:
         """The inverse document frequency of each entity, as BM25 has it."""
-        without = len(self.numbers) - self.mentions
+        without = self.chunks - self.mentions
         return np.asarray(np.log(1 + (without + 0.5) / (self.mentions + 0.5)), dtype=np.float64)
 
     @cached_property
-    def _of_chunk(self) -> Numbers:
-        """Where each chunk's edges begin; they lie in order."""
-        return np.concatenate([[0], np.cumsum(np.bincount(self._chunk, minlength=self._size))])
-
-    @property
-    def _size(self) -> int:
-        return len(self.numbers)
-
-    @cached_property
-    def _by_entity(self) -> tuple[Numbers, Numbers]:
-        """Where each entity's edges begin in the second array, which holds edges by entity."""
-        starts = np.concatenate([[0], np.cumsum(self.mentions)])
-        # One sort of numbers made of entity and edge is several times faster than an argsort.
-        keyed = (self._entity << 32) | np.arange(len(self._entity))
-        keyed.sort()
-        return starts, keyed & 0xFFFFFFFF
+    def _counted(self) -> Floats:
+        """Each edge's weight, 0 for those that do not count."""
+        return np.asarray(self.weight * self._counts)
 
     @cached_property
     def _rare(self) -> Floats:
         """Each edge's weight times the rarity of its entity."""
-        return np.asarray(self._weight * self.rarity[self._entity])
+        return np.asarray(self._counted * self.rarity[self.entity])
 
     @cached_property
     def _lengths(self) -> Floats:
         """The Euclidean length of each chunk's edges."""
-        return np.sqrt(np.bincount(self._chunk, self._rare**2, minlength=self._size)) + 1e-6
+        return np.sqrt(_summed(self.chunk, self._rare**2, len(self.placed))) + 1e-6
 
     @cached_property
-    def _from_chunk(self) -> Floats:
-        """How likely a walker leaves a chunk along each edge."""
-        total = np.bincount(self._chunk, self._rare, minlength=self._size)
-        return np.asarray(self._rare / np.maximum(total, 1e-12)[self._chunk])
+    def _of_chunk(self) -> Floats:
+        """What the edges of each chunk weigh together: a walker leaves along each by its share."""
+        return np.maximum(_summed(self.chunk, self._rare, len(self.placed)), 1e-12)
 
     @cached_property
-    def _from_entity(self) -> Floats:
-        """How likely a walker leaves an entity along each edge."""
-        total = np.bincount(self._entity, self._weight, minlength=self.entities)
-        return np.asarray(self._weight / np.maximum(total, 1e-12)[self._entity])
+    def _of_entity(self) -> Floats:
+        """The same for entities, whose rarity is in none of the shares."""
+        return np.maximum(_summed(self.entity, self._counted, self.entities), 1e-12)
 
     def chunks_of(self, entity: int) -> list[int]:
-        """Return the numbers of the chunks that name an entity."""
-        if entity >= self.entities:
-            return []
-        at = self._edges_of_entities(np.array([entity]))
-        return [int(number) for number in self.numbers[self._chunk[at]]]
+        """Return the numbers of the chunks that name an entity, in order."""
+        at = np.concatenate([part.of_one(entity) for part in self.by_entity])
+        numbers: list[int] = np.sort(self.placed.numbers[self.chunk[at[self._counts[at]]]]).tolist()
+        return numbers
 
     def chunks_of_both(self, one: int, other: int) -> list[int]:
         """Return the numbers of the chunks that name both entities."""
@@ -126,11 +164,10 @@ class View:
     def entities_of(self, chunks: list[int]) -> dict[int, dict[int, float]]:
         """Return for each chunk number its entities with their weight there."""
         found: dict[int, dict[int, float]] = {}
-        for chunk, place in zip(chunks, np.searchsorted(self.numbers, chunks), strict=True):
-            if place < self._size and self.numbers[place] == chunk:
-                at = slice(self._of_chunk[place], self._of_chunk[place + 1])
-                pairs = zip(self._entity[at].tolist(), self._rare[at].tolist(), strict=True)
-                found[chunk] = dict(pairs)
+        for chunk, place in self.placed.of(chunks).items():
+            at = slice(self.starts[place], self.starts[place + 1])
+            pairs = zip(self.entity[at].tolist(), self._rare[at].tolist(), strict=True)
+            found[chunk] = {entity: weight for entity, weight in pairs if weight}
         return found
 
     def one_hop(self, seeds: Mapping[int, float], limit: int) -> Ranking:
@@ -138,36 +175,50 @@ class View:
         start = self._start(seeds)
         if not start.any():
             return Ranking()
-        at = self._edges_of_entities(np.flatnonzero(start))
-        first = self._toward_chunks(at, start / _length(start))
+        first = self._toward_chunks(start / _length(start))
         found = np.flatnonzero(first)
-        top = found[np.lexsort((found, -first[found]))][:_FIRST_CHUNKS]
-        at = _ranges(self._of_chunk, top)
-        flow = first[self._chunk[at]] * self._rare[at] / self._lengths[self._chunk[at]]
-        second = _summed(self._entity[at], flow, self.entities)
+        top = found[np.lexsort((self.placed.numbers[found], -first[found]))][:_FIRST_CHUNKS]
+        at = ranges(self.starts, top)
+        flow = first[self.chunk[at]] * self._rare[at] / self._lengths[self.chunk[at]]
+        second = _summed(self.entity[at], flow, self.entities)
         second[start > 0] = 0
         if second.any():
             second /= _length(second)
-        at = self._edges_of_entities(np.flatnonzero(second))
-        return self._ranking(first + self._toward_chunks(at, second), limit)
+        return self._ranking(first + self._toward_chunks(second), limit)
 
     def walk(self, seeds: Mapping[int, float], damping: float) -> Walk:
         """Follow the walker from the seeds until next to nothing of it is under way."""
         at_entity = self._start(seeds)
         at_entity /= max(at_entity.sum(), 1e-12)
-        chunks, entities = np.zeros(self._size), np.zeros(self.entities)
+        chunks, entities = np.zeros(len(self.placed)), np.zeros(self.entities)
         for _ in range(_STEPS // 2):
             entities += (1 - damping) * at_entity
-            at = self._edges_of_entities(np.flatnonzero(at_entity > _LEAST))
-            flow = damping * at_entity[self._entity[at]] * self._from_entity[at]
-            at_chunk = _summed(self._chunk[at], flow, self._size)
+            at_chunk = self._out_of_entities(np.where(at_entity > _LEAST, damping * at_entity, 0))
             chunks += (1 - damping) * at_chunk
-            at = _ranges(self._of_chunk, np.flatnonzero(at_chunk > _LEAST))
-            flow = damping * at_chunk[self._chunk[at]] * self._from_chunk[at]
-            at_entity = _summed(self._entity[at], flow, self.entities)
-            if not len(at):
+            at_entity = self._out_of_chunks(np.where(at_chunk > _LEAST, damping * at_chunk, 0))
+            if not at_entity.any():
                 break
         return Walk(chunks, entities)
+
+    def _out_of_entities(self, walkers: Floats) -> Floats:
+        """Return how many walkers arrive at each chunk from the entities."""
+        leaving = walkers / self._of_entity
+        at = self._edges_of_entities(np.flatnonzero(walkers))
+        if at is None:
+            return _summed(self.chunk, leaving[self.entity] * self._counted, len(self.placed))
+        flow = leaving[self.entity[at]] * self._counted[at]
+        return _summed(self.chunk[at], flow, len(self.placed))
+
+    def _out_of_chunks(self, walkers: Floats) -> Floats:
+        """Return how many walkers arrive at each entity from the chunks."""
+        leaving = walkers / self._of_chunk
+        wanted = np.flatnonzero(walkers)
+        edges = int((self.starts[wanted + 1] - self.starts[wanted]).sum())
+        if edges * _MANY > len(self.entity):
+            return _summed(self.entity, leaving[self.chunk] * self._rare, self.entities)
+        at = ranges(self.starts, wanted)
+        flow = leaving[self.chunk[at]] * self._rare[at]
+        return _summed(self.entity[at], flow, self.entities)
 
     def ranked(self, walk: Walk, limit: int) -> Ranking:
         """Rank chunks by where a walk ends."""
@@ -180,69 +231,35 @@ class View:
                 start[entity] = weight
         return start
 
-    def _edges_of_entities(self, wanted: Numbers) -> Numbers:
-        starts, by_entity = self._by_entity
-        return by_entity[_ranges(starts, wanted)]
+    def _edges_of_entities(self, wanted: Numbers) -> Numbers | None:
+        """Return the edges of some entities; None if they are so many that all are as quick."""
+        if int(self.mentions[wanted].sum()) * _MANY > len(self.entity):
+            return None
+        return np.concatenate([part.of(wanted) for part in self.by_entity])
 
-    def _toward_chunks(self, at: Numbers, values: Floats) -> Floats:
-        flow = self._rare[at] * values[self._entity[at]]
-        return _summed(self._chunk[at], flow, self._size) / self._lengths
+    def _toward_chunks(self, values: Floats) -> Floats:
+        """Return the product of each chunk's rare names with these values."""
+        at = self._edges_of_entities(np.flatnonzero(values))
+        if at is None:
+            flow = self._rare * values[self.entity]
+            return _summed(self.chunk, flow, len(self.placed)) / self._lengths
+        flow = self._rare[at] * values[self.entity[at]]
+        return _summed(self.chunk[at], flow, len(self.placed)) / self._lengths
 
     def _ranking(self, scores: Floats, limit: int) -> Ranking:
         found = np.flatnonzero(scores)
-        return best(self.numbers[found], np.round(scores[found], 12), limit)
+        return best(self.placed.numbers[found], np.round(scores[found], 12), limit)
 
 
-class Graph:
-    """The newest view of the graph, made anew when it is asked for after a change."""
-
-    def __init__(self, packed: dict[int, bytes], common: set[int]) -> None:
-        self._packed = packed
-        self._common = common
-        self._changing = threading.Lock()
-        self._view: View | None = None
-
-    def update(self, packed: Mapping[int, bytes | None], common: Mapping[int, bool]) -> None:
-        """Take over what a transaction changed."""
-        with self._changing:
-            for chunk, data in packed.items():
-                if data is None:
-                    self._packed.pop(chunk, None)
-                else:
-                    self._packed[chunk] = data
-            self._common.difference_update(common)
-            self._common.update(number for number, verdict in common.items() if verdict)
-            self._view = None
-
-    def view(self) -> View:
-        """Return the graph as it is now."""
-        view = self._view
-        if view is None:
-            with self._changing:
-                view = self._view = self._view or View(self._packed, self._common)
-        return view
-
-
-def _counts(
-    role: NDArray[np.uint16], entity: Numbers, common: set[int], entities: int
-) -> NDArray[np.bool_]:
-    """Tell which edges are any: all but those found by a spelling that proves nothing here."""
-    is_common = np.zeros(entities, dtype=np.bool_)
-    numbers = np.fromiter(common, dtype=np.int64, count=len(common))
-    is_common[numbers[numbers < entities]] = True
-    proven = (role & (Role.CERTAIN | Role.TITLE | Role.LINKED)) > 0
-    return np.asarray(proven | ~is_common[entity])
-
-
-def _weights(count: NDArray[np.uint16], role: NDArray[np.uint16]) -> Floats:
+def weights(count: NDArray[np.uint16], role: NDArray[np.uint16]) -> Floats:
     """Return what an edge weighs: the logarithm tames a name that is said all the time."""
     times = count.astype(np.float64)
     times[(role & Role.LINKED) > 0] = np.maximum(times[(role & Role.LINKED) > 0], 1)
     own_title = (role & Role.TITLE) > 0
     times[own_title] += _TITLE_MENTIONS
-    weights = 1 + np.log(np.maximum(times, 1))
-    weights[own_title] *= _TITLE_WEIGHT
-    return weights
+    found = 1 + np.log(np.maximum(times, 1))
+    found[own_title] *= _TITLE_WEIGHT
+    return found
 
 
 def _length(values: Floats) -> float:
@@ -253,15 +270,3 @@ def _length(values: Floats) -> float:
 def _summed(places: Numbers, values: Floats, count: int) -> Floats:
     """Return an array of so many sums, each of the values at one place."""
     return np.asarray(np.bincount(places, values, minlength=count), dtype=np.float64)
-
-
-def _ranges(starts: Numbers, wanted: Numbers) -> Numbers:
-    """Return all positions from `starts[i]` to `starts[i + 1]` for each wanted i, in order."""
-    first = starts[wanted]
-    lengths = starts[wanted + 1] - first
-    shifts = (
-        np.repeat(first - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
-        if len(wanted)
-        else first
-    )
-    return np.asarray(shifts + np.arange(len(shifts)))

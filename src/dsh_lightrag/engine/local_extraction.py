@@ -139,7 +139,8 @@ class Uses(NamedTuple):
 
     def plus(self, other: Uses, sign: int = 1) -> Uses:
         """Return both together, or with `sign` -1 what is left without the other."""
-        return Uses(*(mine + sign * theirs for mine, theirs in zip(self, other, strict=True)))
+        total, lower, inner = other
+        return Uses(self.total + sign * total, self.lower + sign * lower, self.inner + sign * inner)
 
     def mostly_lower(self, share: float) -> bool:
         """Tell whether more than this share is in lower case."""

@@ -15,8 +15,9 @@ from dsh_lightrag.engine.scripts import INSIDE, UNSPACED, fold
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-MAX_WORDS = 6  # a longer title is a sentence, not a name
+MAX_WORDS = 6  # a longer run of capitals is a sentence, not a name
 MAX_CHARACTERS = 12  # the same for unspaced scripts, whose words are single characters here
+MAX_TITLE_WORDS = 12  # a title is a name by its place, and names are looked up no longer than this
 _POSSESSIVE = re.compile(r"['’]s\b")
 _WORD = re.compile(rf"[{UNSPACED}]|(?:[^\W{UNSPACED}]|[{INSIDE}])+")
 _PARENTHESIS = re.compile(r"\s*[(（][^()（）]*[)）]\s*$")
@@ -47,7 +48,7 @@ def key(name: str) -> str:
 def title_key(title: str) -> str:
     """Return the key of a title without the parenthesis that tells it from its namesakes."""
     found = words(_PARENTHESIS.sub("", title))
-    return " ".join(found) if is_short(found) else ""
+    return " ".join(found) if len(found) <= MAX_TITLE_WORDS else ""
 
 
 def shown_title(title: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.engine import chunking, keywords, local_extraction, terms
+from dsh_lightrag.engine import change, chunking, keywords, local_extraction, terms
 
 if TYPE_CHECKING:
     import sqlite3
@@ -30,9 +30,11 @@ def bring_up_to_date(
     """Make anew whatever other rules than today's, or another embedder, have made."""
     if meta["embedder"] != embedder:
         drop_vectors(connection)
+        change.forget_all(connection)
         _remember(connection, "embedder", embedder)
     if meta.get("terms") != str(terms.VERSION):
         rebuild_keywords(connection)
+        change.forget_all(connection)
         _remember(connection, "terms", str(terms.VERSION))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.engine import keywords, neighbourhood, reading, seeds
+from dsh_lightrag.engine import neighbourhood, reading, seeds
 from dsh_lightrag.engine.embedders import unit_rows
 from dsh_lightrag.engine.faults import ModelFaultError
 from dsh_lightrag.engine.fusion import Fused, followed, fuse
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dsh_lightrag.engine.embedders import Embedder
-    from dsh_lightrag.engine.graph import Graph, View, Walk
+    from dsh_lightrag.engine.graph import View, Walk
+    from dsh_lightrag.engine.indexes import Indexes
     from dsh_lightrag.engine.options import EngineOptions
     from dsh_lightrag.engine.seeds import Seeds
     from dsh_lightrag.engine.store import Store
-    from dsh_lightrag.engine.vectors import Vectors
 
 _VIA = 5  # names that a hit shows as the way it was reached
 _SPARE = 2  # hits fetched beyond the limit, for those that are deleted at this moment
@@ -63,8 +63,9 @@ class Question:
 Retriever = Callable[[Question, int], Ranking]
 
 
-def retrievers(vectors: Vectors | None) -> dict[Signal, Retriever]:
+def retrievers(indexes: Indexes) -> dict[Signal, Retriever]:
     """Return every signal that can be asked."""
+    vectors, keywords = indexes.vectors, indexes.keywords
 
     def by_vector(question: Question, limit: int) -> Ranking:
         if vectors is None or question.vector is None:
@@ -99,8 +100,7 @@ class Retrieval:
     """What a question is asked of: the tables, and the indexes that live in memory."""
 
     store: Store
-    graph: Graph
-    vectors: Vectors | None
+    indexes: Indexes
     embedder: Embedder | None
     options: EngineOptions
 
@@ -111,18 +111,18 @@ class Retrieval:
             return Answer()
         vector, faults = self._vector(text)
         with self.store.read() as connection:
-            question = Question(text, connection, self.graph.view(), vector, self.options)
-            fused, gate = _fused(question, retrievers(self.vectors), mode, limit + _SPARE)
+            question = Question(text, connection, self.indexes.graph.view(), vector, self.options)
+            fused, gate = _fused(question, retrievers(self.indexes), mode, limit + _SPARE)
             best = fused[: limit + _SPARE]
             chunks = reading.chunks(connection, (item.chunk for item in best))
             hits = _hits(question, best, chunks)[:limit]
             entities, relations = _surroundings(question, hits) if gate else ((), ())
-            pending = _pending(connection) if self.vectors is not None else 0
+            pending = _pending(connection) if self.indexes.vectors is not None else 0
         return Answer(hits, entities, relations, gate, pending, faults)
 
     def _vector(self, text: str) -> tuple[NDArray[np.float32] | None, dict[Signal, str]]:
         """Return the question's vector; a model that fails costs its signal, not the answer."""
-        if self.embedder is None or not self.vectors:
+        if self.embedder is None or not self.indexes.vectors:
             return None, {}
         try:
             rows = self.embedder.embed([text], query=True)

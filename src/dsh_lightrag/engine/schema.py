@@ -128,10 +128,23 @@ def refuse_untrusted(path: Path) -> None:
     _check_pages(path, whole=size <= _CHECKED_BYTES)
 
 
+def remembered(path: Path) -> dict[str, str]:
+    """Return what a base was made with; nothing for a file that tells nothing. Never writes."""
+    if not path.exists():
+        return {}
+    with suppress(sqlite3.Error), closing(_reader(path)) as reader:
+        return dict(reader.execute("SELECT key, value FROM meta").fetchall())
+    return {}
+
+
+def _reader(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+
+
 def _check_pages(path: Path, *, whole: bool) -> None:
     """Let SQLite read the file, write-protected: its schema, and every page of a small one."""
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as reader:
+        with closing(_reader(path)) as reader:
             tables = {row[0] for row in reader.execute("SELECT name FROM sqlite_schema")}
             verdict = reader.execute("PRAGMA quick_check(1)").fetchone()[0] if whole else "ok"
     except sqlite3.DatabaseError as damage:

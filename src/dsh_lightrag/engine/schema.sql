@@ -88,6 +88,9 @@ CREATE VIRTUAL TABLE keyword USING fts5 (
   body, content = '', tokenize = "porter ascii tokenchars '+#'"
 );
 
+-- Where each term stands, as that index says it: for making the index in memory.
+CREATE VIRTUAL TABLE keyword_at USING fts5vocab (keyword, instance);
+
 CREATE TABLE vector (
   chunk INTEGER PRIMARY KEY REFERENCES chunk (no) ON DELETE CASCADE,
   data BLOB NOT NULL -- float16, little endian, length one
@@ -152,3 +155,11 @@ CREATE TABLE relation (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX relation_source ON relation (source);
 CREATE INDEX relation_target ON relation (target);
+
+-- Which chunks each transaction touched (int64, little endian), since the indexes were saved beside
+-- the base. The token tells a restored copy's changes from those that it never saw.
+CREATE TABLE change (
+  no INTEGER PRIMARY KEY AUTOINCREMENT,
+  token INTEGER NOT NULL,
+  chunks BLOB NOT NULL
+) STRICT;

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.engine import names, spelling
+from dsh_lightrag.engine import local_extraction, names, spelling
 
 if TYPE_CHECKING:
     import sqlite3
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _RARE_ENOUGH = 2.5
 _FEW_MENTIONS = 5
 _SHORTEST = 3
+_LOOKED_AT = 20  # chunks of a name that are looked at for where it leads
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,44 +42,77 @@ def find(connection: sqlite3.Connection, question: str, view: View) -> Seeds:
     known = _known(connection, words, view)
     if not known:
         return Seeds()
-    chunks = len(view.numbers)
+    written = _written_as_names(question)
 
     def accepts(name: str) -> bool:
-        if name not in known:
+        found = known.get(name)
+        if found is None:
             return False
         if " " in name:
-            return True
+            return found.is_name or found.is_title
         if len(name) < _SHORTEST or name in names.STOP_WORDS:
             return False
-        entity = known[name][0]
-        return bool(view.mentions[entity] <= _FEW_MENTIONS or view.rarity[entity] >= _RARE_ENOUGH)
+        rare = view.mentions[found.number] <= _FEW_MENTIONS
+        rare = rare or view.rarity[found.number] >= _RARE_ENOUGH
+        return bool(rare) and (found.is_name or name in written)
 
     matched = names.longest_matches(words, accepts)
-    weights = {known[name][0]: float(view.rarity[known[name][0]]) for name in matched}
-    covered = {word for name in matched for word in name.split(" ")}
+    leading = [name for name in matched if _leads_on(view, known[name].number)]
+    covered = {word for name in leading for word in name.split(" ")}
     return Seeds(
-        weights,
-        {known[name][0]: known[name][1] for name in matched},
-        _coverage(connection, words, covered, chunks),
+        {known[name].number: float(view.rarity[known[name].number]) for name in matched},
+        {known[name].number: known[name].shown for name in matched},
+        _coverage(connection, words, covered, view.chunks),
     )
 
 
-def _known(
-    connection: sqlite3.Connection, words: list[str], view: View
-) -> dict[str, tuple[int, str]]:
-    """Return number and spelling of every entity whose name stands in the question."""
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An entity whose name stands in the question."""
+
+    number: int
+    shown: str
+    is_name: bool
+    is_title: bool
+
+
+def _known(connection: sqlite3.Connection, words: list[str], view: View) -> dict[str, _Known]:
+    """Return every entity whose name stands in the question, by its key."""
     candidates = {name for _, _, name in names.spans(words, names.MAX_CHARACTERS)}
     rows = connection.execute(
-        "SELECT key, no, name FROM entity WHERE key IN (SELECT value FROM json_each(?)) "
-        "AND (common = 0 OR certain > 0)",
+        "SELECT entity.key, no, name, common = 0 OR certain > 0, title.key IS NOT NULL "
+        "FROM entity LEFT JOIN title ON title.key = entity.key "
+        "WHERE entity.key IN (SELECT value FROM json_each(?))",
         (json.dumps(list(candidates)),),
     )
     # The view may be a moment older or newer than the connection: then the entity waits.
     return {
-        key: (number, name)
-        for key, number, name in rows
+        key: _Known(number, name, bool(is_name), bool(is_title))
+        for key, number, name, is_name, is_title in rows
         if number < view.entities and view.mentions[number] > 0
     }
+
+
+def _written_as_names(question: str) -> set[str]:
+    """Return the words that the question itself writes with a capital within a sentence."""
+    uses = local_extraction.spelling_counts(question)
+    if not any(used.lower for used in uses.values()):
+        return set()  # where everything is a capital, capitals tell nothing
+    return {word for word, used in uses.items() if used.inner}
+
+
+def _leads_on(view: View, entity: int) -> bool:
+    """Tell whether from a chunk that names the entity another name leads to another chunk.
+
+    A name that leads nowhere tells nothing that keyword search has not seen.
+    """
+    chunks = view.chunks_of(entity)[:_LOOKED_AT]
+    return any(
+        view.mentions[other] > 1
+        for named in view.entities_of(chunks).values()
+        for other in named
+        if other != entity
+    )
 
 
 def _coverage(

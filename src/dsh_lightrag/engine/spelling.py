@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.engine import local_extraction, names
@@ -38,8 +39,16 @@ def chunk_counts(connection: sqlite3.Connection, words: Iterable[str]) -> dict[s
     return dict(rows.fetchall())
 
 
-def change(connection: sqlite3.Connection, title: str, texts: list[str], sign: int) -> set[str]:
-    """Count a document's chunks in (`sign` 1) or out (-1); return words whose standing changed.
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The words of a document: in how many of its chunks each stands, and how it is written."""
+
+    chunks: Counter[str]
+    uses: dict[str, Uses]
+
+
+def tally(title: str, texts: Iterable[str]) -> Tally:
+    """Count a document's words; needs no database.
 
     The title counts for how many chunks have a word, but a title of several words not for how they
     are written: titles capitalise everything.
@@ -52,9 +61,15 @@ def change(connection: sqlite3.Connection, title: str, texts: list[str], sign: i
         for word, used in local_extraction.spelling_counts(text).items():
             uses[word] = uses.get(word, UNSEEN).plus(used)
     alone = names.words(names.shown_title(title))
-    if texts and len(alone) == 1 and title[:1].isupper():
+    if chunks and len(alone) == 1 and title[:1].isupper():
         # A capitalised title of one word is as good as that word within a sentence.
         uses[alone[0]] = uses.get(alone[0], UNSEEN).plus(Uses(1, 0, 1))
+    return Tally(chunks, uses)
+
+
+def change(connection: sqlite3.Connection, counted: Tally, sign: int) -> set[str]:
+    """Count a document in (`sign` 1) or out (-1); return words whose standing changed."""
+    chunks, uses = counted.chunks, counted.uses
     before = load(connection, uses)
     connection.executemany(
         "INSERT INTO word VALUES (?, ?, ?, ?, ?) ON CONFLICT (word) DO UPDATE SET "

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+BUSY_SECONDS = 10.0  # how long a write waits for another program that has locked the file
 _WRITER_PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA synchronous = FULL",
@@ -138,7 +139,7 @@ class Store:
             uri=True,
             isolation_level=None,  # transactions begin and end where the code says so
             check_same_thread=False,  # a connection has one user at a time, not one thread
-            timeout=10,
+            timeout=BUSY_SECONDS,
         )
         for pragma in pragmas:
             connection.execute(pragma)

@@ -1,123 +1,119 @@
 """Signal 1: the chunks nearest to the question's vector, found exactly, in memory.
 
-The rows live in the base; this is a copy of them, filled when the base is opened and kept up
-with every commit. A search sees the rows as they were when it began and blocks nobody.
+The rows live in the base; this is a copy of them, loaded or mapped when the base is opened and kept
+up with every commit. A search sees the rows as they were when it began and blocks nobody.
 """
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dsh_lightrag.engine.model import Ranking
+from dsh_lightrag.engine.places import Growing, Places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
-_FEWEST = 256  # rows to make room for at first
+    from dsh_lightrag.engine.sidecar import Arrays
+
+    Matrix = NDArray[np.float32]
+
 # Equal to this many digits is equal: the last bits depend on where in memory a row lies.
 _DIGITS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The first `used` rows, of which some may be dead; later rows belong to newer states."""
-
-    matrix: NDArray[np.float32]
-    numbers: NDArray[np.int64]
-    alive: NDArray[np.bool_]
-    used: int
+_MOSTLY = 2  # rows are put together anew when more than one in so many is dead
 
 
 class Vectors:
     """Every chunk's vector by chunk number."""
 
     def __init__(self, dimension: int) -> None:
+        """Begin with none."""
         self.dimension = dimension
         self._updating = threading.Lock()
-        self._places: dict[int, int] = {}
-        self._rows = self._with_room(_FEWEST)
+        self._begin(np.empty(0, dtype=np.int64), np.empty((0, dimension), dtype=np.float32))
+
+    @classmethod
+    def of_arrays(cls, arrays: Arrays) -> Vectors:
+        """Return the index that `arrays` were taken from; the rows stay where they are."""
+        index = cls(arrays["rows"].shape[1])
+        index._begin(arrays["numbers"], arrays["rows"])
+        return index
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all rows in order of their chunks, as `of_arrays` takes them."""
+        parts, placed = self._state
+        living = np.flatnonzero(placed.alive)
+        living = living[np.argsort(placed.numbers[living])]
+        rows = np.concatenate(parts) if len(parts[1]) else parts[0]
+        is_all = len(living) == len(rows) and np.array_equal(living, np.arange(len(rows)))
+        return {"numbers": placed.numbers[living], "rows": rows if is_all else rows[living]}
 
     def __len__(self) -> int:
-        return len(self._places)
+        return self._state[1].living
 
     def update(self, change: Mapping[int, bytes | None]) -> None:
         """Take rows in (as stored), or out where the value is None."""
         if not change:
             return
         with self._updating:
-            rows = self._rows
-            gone = [self._places.pop(chunk) for chunk in change if chunk in self._places]
-            if gone:
-                alive = rows.alive.copy()
-                alive[gone] = False
-                rows = _Rows(rows.matrix, rows.numbers, alive, rows.used)
             coming = {chunk: data for chunk, data in change.items() if data is not None}
-            if rows.used + len(coming) > len(rows.numbers):
-                rows = self._compacted(rows, len(coming))
-            used = rows.used + len(coming)
-            rows.matrix[rows.used : used] = decoded(coming.values(), self.dimension)
-            rows.numbers[rows.used : used] = list(coming)
-            rows.alive[rows.used : used] = True
-            self._places.update(zip(coming, range(rows.used, used), strict=True))
-            self._rows = _Rows(rows.matrix, rows.numbers, rows.alive, used)
+            self._places.change(change, coming)
+            self._tail.extend(decoded(coming.values(), self.dimension))
+            self._publish()
+            if len(self) * _MOSTLY < len(self._state[1]):
+                arrays = self.arrays()
+                self._begin(arrays["numbers"], arrays["rows"])
 
-    def search(self, vector: NDArray[np.float32], limit: int) -> Ranking:
+    def search(self, vector: Matrix, limit: int) -> Ranking:
         """Rank chunks by cosine, best first; equal ones in order of insertion."""
-        rows = self._rows
-        alive = rows.alive[: rows.used]
-        if not alive.any():
-            return Ranking()
+        parts, placed = self._state
         # Not `@`: its pool of threads costs far more than one core needs for this, and 32
         # questions at once would fight over it.
-        products = np.einsum("ij,j->i", rows.matrix[: rows.used], vector)
-        scores = np.round(products, _DIGITS)
-        scores[~alive] = -np.inf
-        numbers = rows.numbers[: rows.used]
-        return best(numbers, scores, limit)
+        products = [np.vecdot(part, vector) for part in parts if len(part)]
+        scores = products[0] if len(products) == 1 else np.concatenate([vector[:0], *products])
+        if placed.living < len(placed):
+            scores[~placed.alive] = -np.inf
+        chosen = _highest(scores, limit, 2 * 10.0**-_DIGITS)  # what may tie once it is rounded
+        return best(placed.numbers[chosen], np.round(scores[chosen], _DIGITS), limit)
 
-    def _compacted(self, rows: _Rows, coming: int) -> _Rows:
-        """Return the living rows in a new place with room for more."""
-        kept = np.flatnonzero(rows.alive[: rows.used])
-        fresh = self._with_room(2 * (len(kept) + coming))
-        count = len(kept)
-        fresh.matrix[:count] = rows.matrix[kept]
-        fresh.numbers[:count] = rows.numbers[kept]
-        fresh.alive[:count] = True
-        self._places = {int(chunk): place for place, chunk in enumerate(fresh.numbers[:count])}
-        return _Rows(fresh.matrix, fresh.numbers, fresh.alive, count)
+    def _begin(self, numbers: NDArray[np.int64], rows: Matrix) -> None:
+        self._places = Places(numbers)
+        self._base = rows
+        self._tail = Growing(np.empty((0, self.dimension), dtype=np.float32))
+        self._publish()
 
-    def _with_room(self, count: int) -> _Rows:
-        return _Rows(
-            np.empty((count, self.dimension), dtype=np.float32),
-            np.zeros(count, dtype=np.int64),
-            np.zeros(count, dtype=np.bool_),
-            0,
-        )
+    def _publish(self) -> None:
+        """Let searches see the rows as they are now."""
+        self._state = ((self._base, self._tail.rows()), self._places.snapshot())
 
 
 def best(numbers: NDArray[np.int64], scores: NDArray[np.floating], limit: int) -> Ranking:
     """Return the `limit` highest finite scores; equal ones by number, lowest first."""
-    chosen = np.flatnonzero(np.isfinite(scores))
-    if len(chosen) > limit:
-        # Everything that ties with the last place is kept until the numbers decide.
-        floor = np.partition(scores[chosen], len(chosen) - limit)[len(chosen) - limit]
-        chosen = chosen[scores[chosen] >= floor]
+    chosen = _highest(scores, limit)
     order = chosen[np.lexsort((numbers[chosen], -scores[chosen]))][:limit]
+    order = order[np.isfinite(scores[order])]
     return Ranking(tuple(numbers[order].tolist()), tuple(scores[order].tolist()))
 
 
-def encoded(row: NDArray[np.float32]) -> bytes:
+def _highest(scores: NDArray[np.floating], limit: int, slack: float = 0.0) -> NDArray[np.int64]:
+    """Return the places of the `limit` highest scores, and of those within `slack` of the last."""
+    if len(scores) <= limit:
+        return np.arange(len(scores))
+    floor = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+    return np.flatnonzero(scores >= floor - slack)
+
+
+def encoded(row: Matrix) -> bytes:
     """Return a row as it is stored: half the precision, far below what a model means."""
     return row.astype("<f2").tobytes()
 
 
-def decoded(stored: Iterable[bytes], dimension: int) -> NDArray[np.float32]:
+def decoded(stored: Iterable[bytes], dimension: int) -> Matrix:
     """Return stored rows as one matrix."""
     data = b"".join(stored)
     return np.frombuffer(data, dtype="<f2").reshape(-1, dimension).astype(np.float32)

@@ -44,11 +44,14 @@ class Worker:
         self._roused.set()
         self._engine.wake()
 
-    def close(self) -> None:
-        """Stop after the step that is under way."""
+    def close(self, patience: float | None = None) -> None:
+        """Stop after the step that is under way, or leave it behind after so many seconds.
+
+        A step that is left behind finds the base closed and ends; it is done again later.
+        """
         self._stopped.set()
         self.rouse()
-        self._thread.join()
+        self._thread.join(patience)
 
     def __enter__(self) -> Self:
         return self.start()

@@ -33,6 +33,7 @@ class Prepared:
     pieces: list[Piece]
     texts: list[str]
     extractions: list[Extraction]
+    words: spelling.Tally
 
 
 def prepare(document: Document, sizes: ChunkSizes) -> Prepared:
@@ -48,7 +49,8 @@ def prepare(document: Document, sizes: ChunkSizes) -> Prepared:
     pieces = split(text, sizes)
     texts = [text[piece.start : piece.end] for piece in pieces]
     found = [local_extraction.extract(part) for part in texts]
-    return Prepared(ready, text_digest(text), pieces, texts, found)
+    words = spelling.tally(ready.title, texts)
+    return Prepared(ready, text_digest(text), pieces, texts, found, words)
 
 
 def text_digest(text: str) -> bytes:
@@ -64,14 +66,14 @@ def insert(
     title = names.title_key(document.title)
     number = _insert_document(connection, prepared, title, now)
     chunks = _insert_chunks(connection, number, prepared)
-    keywords.add(
+    change = Change()
+    change.terms |= keywords.add(
         connection,
         (
             (chunk, keywords.body(document.title, piece.heading, text))
             for chunk, piece, text in zip(chunks, prepared.pieces, prepared.texts, strict=True)
         ),
     )
-    change = Change()
     naming = entities.Naming()
     for chunk, text, extraction in zip(chunks, prepared.texts, prepared.extractions, strict=True):
         naming.by_chunk[chunk] = {}  # a chunk that names nothing still counts as one
@@ -84,7 +86,7 @@ def insert(
         change.titles[title] += 1
         entities.link_title(connection, naming, title, known)
     created = entities.store_edges(connection, naming, change)
-    changed = spelling.change(connection, document.title, prepared.texts, 1)
+    changed = spelling.change(connection, prepared.words, 1)
     change.common = spelling.judge(connection, changed, created)
     return change
 
@@ -107,6 +109,7 @@ def delete(connection: sqlite3.Connection, document: str) -> Change | None:
     change = Change(
         edges=dict.fromkeys(chunk[0] for chunk in chunks),
         vectors=dict.fromkeys(chunk[0] for chunk in chunks),
+        terms=dict.fromkeys(chunk[0] for chunk in chunks),
     )
     lost: Counter[tuple[int, bool]] = Counter()
     for chunk, packed in entities.edges_of(connection, change.edges):
@@ -121,7 +124,8 @@ def delete(connection: sqlite3.Connection, document: str) -> Change | None:
         change.titles[title_key] -= 1
         entities.unlink_title(connection, title_key, change, lost)
     entities.forget(connection, lost)
-    changed = spelling.change(connection, title, [text for _, _, text in chunks], -1)
+    words = spelling.tally(title, (text for _, _, text in chunks))
+    changed = spelling.change(connection, words, -1)
     change.common = spelling.judge(connection, changed, ())
     return change
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 from dsh_lightrag.gateway.database import Database
 from dsh_lightrag.gateway.identity import Identities
-from dsh_lightrag.gateway.search import KnowledgeServer, Searcher
+from dsh_lightrag.gateway.knowledge import KnowledgeServer
+from dsh_lightrag.gateway.search import Searcher
 
 if TYPE_CHECKING:
     from dsh_lightrag.settings import LightRagSettings

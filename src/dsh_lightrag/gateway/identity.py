@@ -21,6 +21,7 @@ from sqlalchemy.exc import IntegrityError
 
 from dsh_lightrag.errors import Code, LightRagError
 from dsh_lightrag.gateway.caller import ALL_SCOPES, TOKEN_SCOPES, Caller, Scope, scopes_of
+from dsh_lightrag.gateway.names import checked_name
 from dsh_lightrag.gateway.tables import (
     ApiKey,
     AuditEntry,
@@ -68,9 +69,10 @@ class Identities:
         """Make a team.
 
         Raises:
-            LightRagError: `conflict`, when there is one of that name.
+            LightRagError: `conflict`, when there is one of that name; `invalid-argument` for a
+                name that is none.
         """
-        team = Team(id=uuid.uuid4(), name=name)
+        team = Team(id=uuid.uuid4(), name=checked_name(name, "name"))
         try:
             async with self._sessions.begin() as session:
                 session.add(team)
@@ -111,10 +113,11 @@ class Identities:
         """Issue a key of a team.
 
         Raises:
-            LightRagError: `invalid-argument` for scopes or a quota that are none.
+            LightRagError: `invalid-argument` for a name, scopes or a quota that are none.
         """
         if quota_per_minute < 1:
             raise LightRagError(Code.INVALID_ARGUMENT, "The quota must be at least 1.")
+        checked_name(name, "name")
         granted = scopes_of(scopes, ALL_SCOPES)
         issued = Issued(uuid.uuid4(), _new_secret(KEY_PREFIX))
         async with self._sessions.begin() as session:

@@ -7,14 +7,12 @@ documents that callers know.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from dsh_lightrag import wire
-from dsh_lightrag.budget import Budget
-from dsh_lightrag.client import LightRagClient
 from dsh_lightrag.dispatch import Result
 from dsh_lightrag.errors import Code, LightRagError
 from dsh_lightrag.gateway.bases import no_such_base
@@ -24,19 +22,16 @@ from dsh_lightrag.gateway.tables import KnowledgeBase
 from dsh_lightrag.logs import get_logger, recorded
 from dsh_lightrag.question import TOP_K, accepted_question
 from dsh_lightrag.text import Allowance, TextForm
-from dsh_lightrag.transport import Transport
-from dsh_lightrag.transport.pool import open_pool
 
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Iterable, Mapping, Sequence
 
-    import httpx
     from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
     from dsh_lightrag.gateway.caller import Caller
+    from dsh_lightrag.gateway.knowledge import KnowledgeServer
     from dsh_lightrag.gateway.tables import KnowledgeDocument
-    from dsh_lightrag.settings import LightRagSettings
 
     Names = Mapping[str, Sequence[KnowledgeDocument]]
 
@@ -114,44 +109,6 @@ class Evidence(Result):
     sources: list[SourceFound] = Field(description="The documents they are from.")
     mode: SearchMode = Field(description="The mode that was used.")
     truncated: bool = Field(description="Whether text was cut to the gateway's caps.")
-
-
-class KnowledgeServer:
-    """The one knowledge server behind the gateway: a shared pool, a client per workspace and call.
-
-    Used on one event loop; whoever opens it closes it.
-    """
-
-    def __init__(
-        self, settings: LightRagSettings, inner: httpx.AsyncBaseTransport | None = None
-    ) -> None:
-        self._settings = settings
-        self._pool = inner or open_pool(settings.connection)
-
-    def client(self, workspace: str = "") -> LightRagClient:
-        """Return a client for one call; without a workspace only for what needs none."""
-        connection = replace(self._settings.connection, workspace=workspace)
-        transport = Transport(connection, inner=self._pool)
-        return LightRagClient(transport, Budget.start(self._settings.timeout_ms))
-
-    async def check(self) -> None:
-        """See that the server is there and isolates workspaces.
-
-        Raises:
-            LightRagError: `bad-response` for one that does not; as the client for the rest.
-        """
-        health = await self.client().health()
-        if not health.workspace_isolation:
-            raise LightRagError(
-                Code.BAD_RESPONSE,
-                "The knowledge server does not isolate workspaces: it would answer one team from "
-                "another's base.",
-                hint="Use `dsh-lightrag serve`; a stock LightRAG server serves one workspace.",
-            )
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._pool.aclose()
 
 
 class Searcher:

@@ -19,7 +19,7 @@ CORE_VERSION = "1.5.7"
 API_VERSION = "0344"
 Json = dict[str, Any]
 PAGES: Json = {"webui_title": None, "webui_description": None, "ai_content_notice_enabled": False}
-_ROLES = ("extract", "keyword", "query", "vlm")
+_LOCKS = "total_mp_locks pending_mp_cleanup total_async_locks pending_async_cleanup"
 _STORAGES = ("kv_storage", "doc_status_storage", "graph_storage", "vector_storage")
 _UNKNOWN = (
     "llm_binding llm_binding_host llm_model embedding_binding embedding_binding_host "
@@ -66,8 +66,12 @@ def long(keeper: Keeper, workspace: str, state: PipelineState | None, *, scannin
         "scheduling": {"manual_phase": "idle", "manual_retries_queued": 0},
         "capabilities": {},
         "scheduling_metrics": {"counters": {}, "durations": {}},
-        "keyed_locks": {"process_id": os.getpid(), "cleanup_performed": {}, "current_status": {}},
-        "llm_queue_status": {role: {"available": False} for role in _ROLES},
+        "keyed_locks": {
+            "process_id": os.getpid(),
+            "cleanup_performed": {"mp_cleaned": 0, "async_cleaned": 0},
+            "current_status": dict.fromkeys(_LOCKS.split(), 0),
+        },
+        "llm_queue_status": {},
         "embedding_queue_status": {"available": False},
         "rerank_queue_status": {"available": False},
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import ssl
 import threading
 import time
@@ -237,6 +238,15 @@ class EmbeddingEndpoint:
                 self._dimension = self._rows([_PROBE], urgent=True).shape[1]
         return self._dimension
 
+    def presume(self, remembered: str) -> None:
+        """Take the length of a row from what a base remembers, if it was made with this model."""
+        known = re.fullmatch(
+            rf"{re.escape(self._door.endpoint.model)}@([0-9]{{1,5}}) \(\1\)", remembered
+        )
+        with self._probing:
+            if known and not self._dimension:
+                self._dimension = int(known[1])
+
     def embed(self, texts: Sequence[str], *, query: bool) -> NDArray[np.float32]:
         """Return one row per text; raises `ModelFaultError` or `ModelUnavailableError`."""
         dimension = self.dimension
@@ -277,13 +287,26 @@ class ChatEndpoint:
     def complete(self, instructions: str, text: str, schema: Mapping[str, Any] | None) -> ChatReply:
         """Answer from a thread, as the engine asks; raises as an embedder does."""
         messages = [{"role": "system", "content": instructions}, {"role": "user", "content": text}]
+        return self._completed(messages, schema)
+
+    def converse(self, messages: Sequence[Mapping[str, str]], *, urgent: bool) -> ChatReply:
+        """Answer a conversation from a thread; raises as an embedder does."""
+        return self._completed(messages, None, urgent=urgent)
+
+    def _completed(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        schema: Mapping[str, Any] | None,
+        *,
+        urgent: bool = False,
+    ) -> ChatReply:
         forms = model_wire.chat_forms(schema)
         start = self._form if schema else 0
         refused: ModelFaultError | None = None
         for number, form in enumerate(forms[start:], start):
             body = model_wire.chat_request(self._door.endpoint.model, messages, form)
             try:
-                told = self._door.post(_CHAT, body, model_wire.read_completion)
+                told = self._door.post(_CHAT, body, model_wire.read_completion, urgent=urgent)
             except ModelUnavailableError:
                 raise
             except ModelFaultError as refusal:

@@ -53,7 +53,11 @@ def evidence(found: Evidence, mode: Mode) -> Json:
     keywords = {"high_level": list(found.high_level), "low_level": list(found.low_level)}
     metadata: Json = {"query_mode": mode, "keywords": keywords}
     if mode != "bypass":
-        metadata["processing_info"] = dict(found.processing_info)
+        chunks = len(found.chunks)
+        naive = {"total_chunks_found": chunks, "final_chunks_count": chunks}
+        metadata["processing_info"] = (naive if mode == "naive" else {}) | dict(
+            found.processing_info
+        )
     return {
         "status": "success",
         "message": "Query processed successfully",
@@ -101,9 +105,9 @@ def _data(found: Evidence) -> Json:
     }
 
 
-def _seconds(created_at: str) -> int | str:
-    """Return a time as LightRAG does: seconds, or its own word where none is known."""
-    return int(created_at) if created_at.isdecimal() else created_at or "UNKNOWN"
+def _seconds(created_at: str) -> int | str | None:
+    """Return a time as LightRAG does, in seconds; null where none is known."""
+    return int(created_at) if created_at.isdecimal() else created_at or None
 
 
 # --- documents --------------------------------------------------------------------------------
@@ -184,6 +188,8 @@ def pipeline(state: PipelineState, *, scanning: bool) -> Json:
         "scanning_exclusive": False,
         "pending_enqueues": state.pending_enqueues,
         "cancellation_requested": False,
+        "cancellation_reason": None,
+        "cancellation_detail": None,
     }
 
 

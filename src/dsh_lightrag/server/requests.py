@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_va
 
 from dsh_lightrag.errors import LightRagError
 from dsh_lightrag.question import accepted_question
-from dsh_lightrag.server.backend import Ask, Mode, PageWanted, SortField, Status, Turn
+from dsh_lightrag.server.backend import Ask, Mode, PageWanted, SortField, Turn
 from dsh_lightrag.text import clean
 
 MAX_CHARS = 65_536
@@ -194,11 +195,23 @@ class InsertTextsRequest(BaseModel):
     chunking: Chunking = None
 
 
+class StatusName(StrEnum):
+    """A status as clients name it."""
+
+    PENDING = "pending"
+    PARSING = "parsing"
+    ANALYZING = "analyzing"
+    PROCESSING = "processing"
+    PREPROCESSED = "preprocessed"
+    PROCESSED = "processed"
+    FAILED = "failed"
+
+
 class DocumentsRequest(BaseModel):
     """POST /documents/paginated."""
 
-    status_filter: Status | None = None
-    status_filters: list[Status] | None = None
+    status_filter: StatusName | None = None
+    status_filters: list[StatusName] | None = None
     page: int = Field(default=1, ge=1)
     page_size: int = Field(default=50, ge=10, le=200)
     sort_field: SortField = "updated_at"
@@ -206,11 +219,12 @@ class DocumentsRequest(BaseModel):
 
     def wanted(self) -> PageWanted:
         """Return what is wanted; the list of statuses wins over the single one."""
-        single = () if self.status_filter is None else (self.status_filter,)
+        single = [] if self.status_filter is None else [self.status_filter]
+        names = single if self.status_filters is None else self.status_filters
         return PageWanted(
             page=self.page,
             page_size=self.page_size,
-            statuses=single if self.status_filters is None else tuple(self.status_filters),
+            statuses=tuple(name.value for name in names),
             sort_field=self.sort_field,
             descending=self.sort_direction == "desc",
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter
 
 from dsh_lightrag.server import replies
-from dsh_lightrag.server.backend import BusyError, NewDocument, PageWanted
+from dsh_lightrag.server.backend import BusyError, NameTakenError, NewDocument, PageWanted
 from dsh_lightrag.server.refusal import RefusalError
 from dsh_lightrag.server.requests import (  # noqa: TC001 - FastAPI reads them at run time
     DeleteRequest,
@@ -42,7 +42,7 @@ async def insert_text(asked: InsertTextRequest, backend: Leased) -> dict[str, st
     if not asked.file_source:
         raise RefusalError(400, "A valid file_source is required for text insertion")
     track_id = new_track_id("insert")
-    await backend.insert([NewDocument(asked.text, asked.file_source)], track_id)
+    await _insert(backend, [NewDocument(asked.text, asked.file_source)], track_id)
     return started("Text successfully received", track_id)
 
 
@@ -56,7 +56,7 @@ async def insert_texts(asked: InsertTextsRequest, backend: Leased) -> dict[str, 
         raise RefusalError(400, "file_sources must be unique by filename")
     track_id = new_track_id("insert")
     documents = [NewDocument(*pair) for pair in zip(asked.texts, sources, strict=True)]
-    await backend.insert(documents, track_id)
+    await _insert(backend, documents, track_id)
     return started("Texts successfully received", track_id)
 
 
@@ -151,6 +151,21 @@ async def cancel_pipeline(backend: Leased) -> dict[str, str]:
         "status": "not_busy",
         "message": "Pipeline is not currently running. No cancellation needed.",
     }
+
+
+async def _insert(backend: Backend, documents: list[NewDocument], track_id: str) -> None:
+    """File documents; a name that is taken is refused in LightRAG's words."""
+    try:
+        await backend.insert(documents, track_id)
+    except NameTakenError:
+        for document in documents:
+            if row := await backend.named(document.file_source):
+                raise RefusalError(
+                    409,
+                    f"Document storage already contains '{document.file_source}' (Status: "
+                    f"{row.status}). Delete the existing record before re-inserting.",
+                ) from None
+        raise  # not a name but a text that is stored already
 
 
 async def _names(backend: Backend, ids: list[str]) -> list[str]:

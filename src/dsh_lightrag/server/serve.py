@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import signal
 import socket
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -18,7 +19,7 @@ from dsh_lightrag.server.lock import DataLock
 from dsh_lightrag.server.settings import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from dsh_lightrag.server.backend import Keeper
     from dsh_lightrag.server.settings import ServerSettings
@@ -29,8 +30,13 @@ SHUTDOWN_S = 5
 _PORT_ERRORS = (errno.EADDRINUSE, errno.EACCES)
 
 
-async def serve(keeper: Keeper, settings: ServerSettings, listening: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM; `listening` is told the URL.
+async def serve(
+    keeper: Keeper,
+    settings: ServerSettings,
+    listening: Callable[[str], None],
+    ending: asyncio.Event | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM, or until `ending` is set; `listening` is told the URL.
 
     Raises:
         ConfigurationError: the address or the data folder cannot be had.
@@ -61,7 +67,24 @@ async def serve(keeper: Keeper, settings: ServerSettings, listening: Callable[[s
             # uvicorn raises the signal anew at its end: its default would leave the lock file.
             before = signal.signal(signal.SIGTERM, server.handle_exit)
             stack.callback(signal.signal, signal.SIGTERM, before)
-        await server.serve(sockets=sockets)
+        async with _ended_by(ending, server):
+            await server.serve(sockets=sockets)
+
+
+@asynccontextmanager
+async def _ended_by(ending: asyncio.Event | None, server: uvicorn.Server) -> AsyncIterator[None]:
+    """Ask a server to end when an event is set: in a thread no signal reaches it."""
+
+    async def end() -> None:
+        if ending is not None:
+            await ending.wait()
+            server.should_exit = True
+
+    waiting = asyncio.create_task(end())
+    try:
+        yield
+    finally:
+        waiting.cancel()
 
 
 def bind(host: str, port: int) -> list[socket.socket]:

@@ -15,10 +15,10 @@ from dsh_lightrag.gateway.api.shapes import (
     TextDocument,
     Upload,
     UrlDocument,
-    plain,
 )
 from dsh_lightrag.gateway.documents import FilePut, TextPut, UrlPut
 from dsh_lightrag.gateway.fetch import checked_url
+from dsh_lightrag.gateway.names import plain
 from dsh_lightrag.gateway.tables import MAX_EXTERNAL_ID, Source
 
 router = APIRouter(prefix="/knowledge-bases/{base_id}/documents", tags=["documents"])

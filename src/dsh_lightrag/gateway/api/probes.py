@@ -5,7 +5,7 @@ import asyncio
 from fastapi import APIRouter, Response
 from sqlalchemy.exc import SQLAlchemyError
 
-from dsh_lightrag.errors import LightRagError
+from dsh_lightrag.errors import ConfigurationError, LightRagError
 from dsh_lightrag.gateway.api.access import Parts
 from dsh_lightrag.gateway.api.shapes import State
 from dsh_lightrag.gateway.desk import Desk
@@ -48,6 +48,8 @@ async def _server(desk: Desk) -> str:
             await desk.server.check()
     except LightRagError as error:
         return error.code.value
+    except ConfigurationError:
+        return "does not isolate workspaces"
     except TimeoutError:
         return FAILED
     return OK

