@@ -17,6 +17,7 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import stat
 import subprocess
 import time
@@ -122,6 +123,14 @@ class EmbeddedPostgres:
                 self._child.wait(START_S)
         finally:
             self._release()
+
+    def kill(self) -> None:
+        """End the server as a crash would, and keep nothing: for tests of what comes after."""
+        postmaster = int((self._data / "postmaster.pid").read_text("utf-8").split()[0])
+        os.kill(postmaster, signal.SIGKILL)
+        if self._child is not None:
+            self._child.wait(START_S)
+        self._release()
 
     # --- the folder -----------------------------------------------------------------------------
 

@@ -128,5 +128,3 @@ async def gateway(database_url, settings, entry=None):
         httpx.AsyncClient(base_url=url, timeout=BOUND_S) as http,
     ):
         yield Gateway(desk, url, http)
-
-
