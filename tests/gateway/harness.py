@@ -32,7 +32,6 @@ PATIENCE_S = 60
 @contextlib.asynccontextmanager
 async def served(data: Path, **settings: Any) -> AsyncIterator[httpx.ASGITransport]:
     """Serve a folder of bases in this process, without an embedding model."""
-    data.mkdir(exist_ok=True)
     keeper = EmbeddedKeeper(EmbeddedSettings(data, embedder="none", **settings))
     app = build_app(keeper, ServerSettings(data))
     started, ended = asyncio.Event(), asyncio.Event()
@@ -114,7 +113,7 @@ class Shelf:
     async def until(self, external_id: str, *statuses: str) -> Any:
         """Wait until the document is in one of the statuses."""
         with anyio.fail_after(PATIENCE_S):
-            while (row := await self.get(external_id)).status not in statuses:
+            while (row := await self.get(external_id)).status not in statuses:  # noqa: ASYNC110 - a row tells nobody
                 await anyio.sleep(0.05)
         return row
 
@@ -139,6 +138,6 @@ async def passages(server: KnowledgeServer, workspace: str, query: str) -> list[
 async def eventually(check: Any) -> Any:
     """Wait until an async check returns something true, and return that."""
     with anyio.fail_after(PATIENCE_S):
-        while not (found := await check()):
+        while not (found := await check()):  # noqa: ASYNC110 - as above
             await anyio.sleep(0.05)
     return found

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # How many rows one transaction takes up.
 BATCH = 200
 # After how many silent seconds a worker is gone. No job runs for as long as `_OVERDUE` says.
-GONE_S = 10.0
+GONE_S = 8.0
 _OVERDUE = text(
     "DELETE FROM procrastinate_jobs WHERE status = 'doing' AND id IN (SELECT job_id FROM"
     " procrastinate_events WHERE type = 'started' GROUP BY job_id"
