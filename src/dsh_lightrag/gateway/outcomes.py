@@ -21,7 +21,7 @@ _TOLD = {
 }
 _FAILED = "The knowledge server failed."
 FIRST_WAIT_S = 2.0
-LONGEST_WAIT_S = 300.0
+LONGEST_WAIT_S = 30.0
 
 
 class Failed(Exception):  # noqa: N818 - an outcome: it says what the document is now
