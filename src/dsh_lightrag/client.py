@@ -1,6 +1,6 @@
 """One method per endpoint: a request shape goes in, a reply shape comes out.
 
-This is the complete list of what an agent can reach.
+This is the complete list of what an agent or the gateway can reach.
 """
 
 from __future__ import annotations
@@ -96,6 +96,18 @@ class LightRagClient:
         """DELETE /documents/delete_document: started in the background, unknown ids too."""
         return await self._write(wire.Route.DELETE, request)
 
+    async def tracked(self, track_id: str) -> wire.TrackReply:
+        """GET /documents/track_status/{id}: what became of one insertion."""
+        return await self._ask(wire.Route.TRACK, wire.TrackReply, name=track_id)
+
+    async def make_workspace(self, workspace: str) -> wire.WorkspaceReply:
+        """PUT /workspaces/{id}: there afterwards, whether it was before or not."""
+        return await self._ask(wire.Route.MAKE_WORKSPACE, wire.WorkspaceReply, name=workspace)
+
+    async def drop_workspace(self, workspace: str) -> wire.WorkspaceReply:
+        """DELETE /workspaces/{id}: gone afterwards with all it held."""
+        return await self._ask(wire.Route.DROP_WORKSPACE, wire.WorkspaceReply, name=workspace)
+
     async def _write(
         self, route: wire.Route, request: wire.Request | None = None
     ) -> wire.Acceptance:
@@ -112,11 +124,15 @@ class LightRagClient:
         )
 
     async def _ask(
-        self, route: wire.Route, shape: type[R], request: wire.Request | None = None
+        self,
+        route: wire.Route,
+        shape: type[R],
+        request: wire.Request | None = None,
+        name: str = "",
     ) -> R:
         body = None if request is None else request.body()
         workspace = await self._workspace(route)
-        data = await self._transport.send(route, self._budget, body, workspace=workspace)
+        data = await self._transport.send(route, self._budget, body, workspace=workspace, name=name)
         return self._parse(route, shape, data)
 
     async def _workspace(self, route: wire.Route) -> str:

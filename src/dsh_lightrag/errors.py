@@ -34,6 +34,8 @@ class Code(StrEnum):
     UNREACHABLE = "unreachable"
     BAD_RESPONSE = "bad-response"
     DISABLED = "disabled"
+    FORBIDDEN = "forbidden"
+    OVER_BUDGET = "over-budget"
 
 
 HINTS: dict[Code, str] = {
@@ -67,6 +69,8 @@ HINTS: dict[Code, str] = {
         "service; `dsh-lightrag doctor` tells them apart."
     ),
     Code.DISABLED: "Ask the operator to switch it on in this deployment's configuration.",
+    Code.FORBIDDEN: "Ask for a key or a token whose scopes cover this.",
+    Code.OVER_BUDGET: "Ask the operator to raise the base's token budget, or delete documents.",
 }
 
 

@@ -50,7 +50,9 @@ MAX_STATES = 1000
 class Route(Enum):
     """Every request that can be made: method, path, and the status that says a write began.
 
-    The last is None for a route that changes nothing. OPENAPI is the doctor's; no tool asks it.
+    The third is None for a route that changes nothing. OPENAPI is the doctor's; no tool asks it.
+    The last marks what only the gateway asks, and only of our own server. A name in braces is
+    filled in by the transport.
     """
 
     HEALTH = ("GET", "/health", None)
@@ -62,11 +64,21 @@ class Route(Enum):
     INSERT = ("POST", "/documents/text", "success")
     SCAN = ("POST", "/documents/scan", "scanning_started")
     DELETE = ("DELETE", "/documents/delete_document", "deletion_started")
+    TRACK = ("GET", "/documents/track_status/{name}", None, True)
+    MAKE_WORKSPACE = ("PUT", "/workspaces/{name}", None, True)
+    DROP_WORKSPACE = ("DELETE", "/workspaces/{name}", None, True)
 
-    def __init__(self, method: str, path: str, begun: str | None) -> None:
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        begun: str | None,
+        gateway: bool = False,  # noqa: FBT001, FBT002 - an enumeration's values have no names
+    ) -> None:
         self.method = method
         self.path = path
         self.begun = begun
+        self.gateway = gateway
 
     @property
     def writes(self) -> bool:
@@ -331,6 +343,12 @@ class QueryDataReply(Reply):
     metadata: QueryMetadata = Field(default_factory=QueryMetadata)
 
 
+class DocumentMetadata(Reply):
+    """What a server tells of a document's making; `llm_tokens` is our own server's."""
+
+    llm_tokens: Count | None = None
+
+
 class Document(Reply):
     """A row of the document list."""
 
@@ -342,6 +360,7 @@ class Document(Reply):
     updated_at: Line | None = None
     error_msg: Prose | None = None
     track_id: Line | None = None
+    metadata: DocumentMetadata | None = None
 
 
 class Pagination(Reply):
@@ -357,6 +376,18 @@ class DocumentsReply(Reply):
     documents: Items[Document]
     pagination: Pagination = Field(default_factory=Pagination)
     status_counts: Counts = Field(default_factory=dict)
+
+
+class TrackReply(Reply):
+    """GET /documents/track_status/{id}: the documents of one insertion; none of an unknown id."""
+
+    documents: Items[Document]
+
+
+class WorkspaceReply(Reply):
+    """PUT and DELETE /workspaces/{id}: `created` or `exists`, `dropped` or `not_found`."""
+
+    status: Line
 
 
 class Acceptance(Reply):

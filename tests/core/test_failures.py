@@ -56,6 +56,8 @@ def test_the_codes_are_this_closed_set_and_each_has_a_hint():
         "unreachable",
         "bad-response",
         "disabled",
+        "forbidden",
+        "over-budget",
     ]
     assert set(HINTS) == set(Code)
     assert all(hint.endswith(".") for hint in HINTS.values())

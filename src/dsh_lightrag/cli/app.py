@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dsh_lightrag.cli import attest, demo, doctor, harness, machine, people, prompts
+from dsh_lightrag.cli.gateway import parts
+from dsh_lightrag.cli.gateway.people import KEY_COMMANDS, TEAM_COMMANDS
+from dsh_lightrag.cli.gateway.up import up as gateway_up
 from dsh_lightrag.cli.hosting.bases import BASES_COMMANDS
 from dsh_lightrag.cli.hosting.flags import with_hosting
 from dsh_lightrag.cli.hosting.ingest import ingest
@@ -64,6 +67,13 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     with_settings(with_hosting(ingest), CONNECTION),
     with_hosting(up),
 )
+# Those under `gateway`, besides `team` and `key`.
+GATEWAY_COMMANDS: dict[str, Callable[..., int]] = {
+    "up": with_hosting(gateway_up),
+    "migrate": parts.migrate,
+    "api": parts.api,
+    "worker": parts.worker,
+}
 # Those under `pipeline`.
 PIPELINE_COMMANDS: tuple[Callable[..., int], ...] = (prompts.check, prompts.show)
 
@@ -156,9 +166,21 @@ pipeline = typer.Typer(
 app.add_typer(pipeline, name="pipeline")
 bases = typer.Typer(no_args_is_help=True, help="The bases of a data folder.")
 app.add_typer(bases, name="bases")
+gateway = typer.Typer(no_args_is_help=True, help="Many teams' knowledge bases as a service.")
+app.add_typer(gateway, name="gateway")
+team = typer.Typer(no_args_is_help=True, help="The teams of a gateway.")
+gateway.add_typer(team, name="team")
+key = typer.Typer(no_args_is_help=True, help="A team's keys.")
+gateway.add_typer(key, name="key")
 for group, functions in ((app, COMMANDS), (pipeline, PIPELINE_COMMANDS)):
     for function in functions:
         group.command()(ended(function))
-for name, function in BASES_COMMANDS.items():
-    bases.command(name)(ended(function))
+for group, named in (
+    (bases, BASES_COMMANDS),
+    (gateway, GATEWAY_COMMANDS),
+    (team, TEAM_COMMANDS),
+    (key, KEY_COMMANDS),
+):
+    for name, function in named.items():
+        group.command(name)(ended(function))
 app.command(context_settings=AS_GIVEN)(ended(mcp))

@@ -324,7 +324,7 @@ async def routes(patient: Patient) -> Verdict:
         if error.code is Code.NOT_FOUND:
             return unjudged("not compared: the server publishes no /openapi.json")
         return wrong(error.message, error.hint)
-    used = [route for route in wire.Route if route is not wire.Route.OPENAPI]
+    used = [route for route in wire.Route if not (route.gateway or route is wire.Route.OPENAPI)]
     missing = [
         f"{route.method} {route.path}"
         for route in used

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Self, cast
+from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 import httpx
@@ -104,14 +105,22 @@ class Transport:
             await pool.aclose()
 
     async def send(
-        self, route: Route, budget: Budget, body: bytes | None = None, *, workspace: str = ""
+        self,
+        route: Route,
+        budget: Budget,
+        body: bytes | None = None,
+        *,
+        workspace: str = "",
+        name: str = "",
     ) -> bytearray:
         """Make one request and return the body of its 2xx answer.
+
+        `name` stands for the braces of the route's path, as one segment whatever it holds.
 
         Raises:
             LightRagError: every failure, by the tables above.
         """
-        request = self._request(route, body, workspace)
+        request = self._request(route, body, workspace, name)
         progress = "waiting for an answer to begin"
         clock = asyncio.timeout_at(budget.ends_at)
         try:
@@ -125,7 +134,9 @@ class Transport:
         except tuple(EXCEPTION_CODES) as error:
             raise self._failed(error) from error
 
-    def _request(self, route: Route, body: bytes | None, workspace: str) -> httpx.Request:
+    def _request(
+        self, route: Route, body: bytes | None, workspace: str, name: str
+    ) -> httpx.Request:
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "identity",
@@ -138,7 +149,8 @@ class Transport:
             headers[WORKSPACE_HEADER] = workspace
         if body is not None:
             headers["Content-Type"] = "application/json"
-        url = f"{self.connection.origin}{self.connection.base_path}{route.path}"
+        path = route.path.format(name=quote(name, safe=""))
+        url = f"{self.connection.origin}{self.connection.base_path}{path}"
         return httpx.Request(route.method, url, headers=headers, content=body)
 
     def _pool(self) -> OriginLock:

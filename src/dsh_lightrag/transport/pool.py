@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # Below the 5 s after which LightRAG's server closes an idle connection: a request must not be
 # written into a connection that is being closed, since a POST cannot be tried again.
 KEEPALIVE_S = 4.0
+# What sends requests, for whoever shares one pool between transports.
+Pool = httpx.AsyncBaseTransport
 
 
 def open_pool(connection: Connection) -> httpx.AsyncBaseTransport:
@@ -37,7 +39,7 @@ def open_pool(connection: Connection) -> httpx.AsyncBaseTransport:
         proxy=proxy_of(connection) if connection.use_proxy else None,
     )
     pool = transport._pool  # noqa: SLF001 - httpx offers no way to name a network backend
-    pool._network_backend = _HandshakeGuard(pool._network_backend)  # noqa: SLF001 - as above
+    pool._network_backend = HandshakeGuard(pool._network_backend)  # noqa: SLF001 - as above
     return transport
 
 
@@ -79,7 +81,7 @@ def proxy_of(connection: Connection) -> str | None:
     return proxy
 
 
-class _HandshakeGuard(httpcore.AsyncNetworkBackend):
+class HandshakeGuard(httpcore.AsyncNetworkBackend):
     """Closes a connection whose TLS handshake is cancelled; httpcore 1.0 leaves it open."""
 
     def __init__(self, inner: httpcore.AsyncNetworkBackend) -> None:
@@ -93,6 +95,7 @@ class _HandshakeGuard(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
+        """Connect, and guard what comes of it."""
         stream = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
         return _GuardedStream(stream)
 

@@ -90,7 +90,7 @@ _FLAGS: dict[str, Any] = {
     ],
     "database_url_env": Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Variable that holds the URL of lightrag's PostgreSQL."),
+        typer.Option(metavar="NAME", help="Variable that holds a PostgreSQL's URL."),
     ],
 }
 

@@ -64,9 +64,18 @@ async def serve(app: ASGIApp, door: Door, listening: Callable[[str], None]) -> N
     Raises:
         ConfigurationError: the address cannot be listened on.
     """
-    family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
+    await listen(app, door.host, door.port, lambda origin: listening(f"{origin}{PATH}"))
+
+
+async def listen(app: ASGIApp, host: str, port: int, listening: Callable[[str], None]) -> None:
+    """Serve any application until SIGINT or SIGTERM; `listening` is told its origin.
+
+    Raises:
+        ConfigurationError: the address cannot be listened on.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((door.host, door.port), family=family)
+        listener = socket.create_server((host, port), family=family)
     except (OSError, UnicodeError) as error:  # the latter for a name that can be no host's
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise ConfigurationError(
@@ -75,8 +84,8 @@ async def serve(app: ASGIApp, door: Door, listening: Callable[[str], None]) -> N
             "Choose another --host or --port.",
         ) from None
     with listener:
-        host = f"[{door.host}]" if ":" in door.host else door.host
-        listening(f"http://{host}:{listener.getsockname()[1]}{PATH}")
+        written = f"[{host}]" if ":" in host else host
+        listening(f"http://{written}:{listener.getsockname()[1]}")
         # No logging of its own: it would write requests to stdout. No proxy headers: they would
         # let a client choose its own address.
         config = uvicorn.Config(

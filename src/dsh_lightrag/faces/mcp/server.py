@@ -44,7 +44,7 @@ def build(offer: Offer, *, progress_every_s: float = EVERY_S) -> Server[None]:
     redact = Redactor(settings.api_key.get_secret_value())
     ticking = Ticking(settings.timeout_ms / 1000, progress_every_s)
     listed = types.ListToolsResult(
-        tools=[_tool(tool, settings.output.max_text_bytes) for tool in offer.tools]
+        tools=[tool_of(tool, settings.output.max_text_bytes) for tool in offer.tools]
     )
     schemas = {tool.name: tool.input_schema for tool in listed.tools}
 
@@ -56,15 +56,15 @@ def build(offer: Offer, *, progress_every_s: float = EVERY_S) -> Server[None]:
     ) -> types.CallToolResult:
         try:
             async with ticking.around(params.name, context.session.report_progress):
-                return _succeeded(await offer.call(params.name, params.arguments))
+                return succeeded(await offer.call(params.name, params.arguments))
         except UnknownToolError:
             raise MCPError(
                 types.INVALID_PARAMS, f"Unknown tool: {excerpt(params.name, redact)}"
             ) from None
         except LightRagError as error:
-            return _failed(str(error), error.fields())
+            return failed(str(error), error.fields())
         except Exception:  # noqa: BLE001 - the dispatcher logged it; its text may quote the user
-            return _failed(BUG_TEXT)
+            return failed(BUG_TEXT)
 
     @contextlib.asynccontextmanager
     async def lifespan(_server: Server[None]) -> AsyncIterator[None]:
@@ -83,7 +83,8 @@ def build(offer: Offer, *, progress_every_s: float = EVERY_S) -> Server[None]:
     )
 
 
-def _tool(tool: AnyTool, max_text_bytes: int) -> types.Tool:
+def tool_of(tool: AnyTool, max_text_bytes: int) -> types.Tool:
+    """Return a tool as the protocol lists it."""
     return types.Tool(
         name=tool.name,
         title=tool.title,
@@ -95,14 +96,15 @@ def _tool(tool: AnyTool, max_text_bytes: int) -> types.Tool:
     )
 
 
-def _succeeded(outcome: Outcome) -> types.CallToolResult:
+def succeeded(outcome: Outcome) -> types.CallToolResult:
     """Translate an outcome; its structured part was validated by the model that made it."""
     return types.CallToolResult(
         content=[types.TextContent(text=outcome.text)], structured_content=outcome.structured
     )
 
 
-def _failed(text: str, fields: ErrorFields | None = None) -> types.CallToolResult:
+def failed(text: str, fields: ErrorFields | None = None) -> types.CallToolResult:
+    """Translate a failure; it is the tool's, not the protocol's."""
     return types.CallToolResult(
         content=[types.TextContent(text=text)],
         is_error=True,
