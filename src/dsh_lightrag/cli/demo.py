@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import signal
 import tempfile
 import threading
 import time
@@ -21,7 +20,7 @@ from rich.text import Text
 
 from dsh_lightrag.cli.hosting.flags import Hosting
 from dsh_lightrag.cli.hosting.own_server import own_server
-from dsh_lightrag.cli.terminal import complain, show, waiting
+from dsh_lightrag.cli.terminal import complain, show, terminated_like_interrupted, waiting
 from dsh_lightrag.cli.views import rendered
 from dsh_lightrag.demo import sample_documents
 from dsh_lightrag.logs import without_info
@@ -69,7 +68,7 @@ def demo(
     Serves five bundled documents on loopback and runs the read tools.
     """
     start = _lightrag_server if lightrag else _our_server
-    with _terminated_like_interrupted(), start() as url:
+    with terminated_like_interrupted(), start() as url:
         status = run(_tour(url))
         if keep and not status:
             _stay(url)
@@ -165,23 +164,3 @@ def _stay(endpoint: str) -> None:
     show(Text(f"export LIGHTRAG_ENDPOINT={endpoint}"))
     with contextlib.suppress(KeyboardInterrupt):
         threading.Event().wait()
-
-
-@contextlib.contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind the stack, so that the server and its folder go as well."""
-
-    def end(number: int, _frame: object) -> None:
-        raise typer.Exit(128 + number)
-
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    try:
-        before = {name: signal.signal(getattr(signal, name), end) for name in names}
-    except ValueError:  # not the main thread, which alone may do so
-        yield
-        return
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)

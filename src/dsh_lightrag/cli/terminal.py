@@ -7,9 +7,11 @@ import io
 import json
 import os
 import re
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
@@ -110,6 +112,26 @@ def waiting(what: str) -> Iterator[None]:
     )
     with without_info(), spinner:
         yield
+
+
+@contextlib.contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind the stack, so that what was begun is ended."""
+
+    def end(number: int, _frame: object) -> None:
+        raise typer.Exit(128 + number)
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    try:
+        before = {name: signal.signal(getattr(signal, name), end) for name in names}
+    except ValueError:  # not the main thread, which alone may do so
+        yield
+        return
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
 
 
 def for_people(text: str) -> str:

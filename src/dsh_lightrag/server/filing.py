@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from dsh_lightrag.convert import ConversionError, text_of
 from dsh_lightrag.logs import frames_of, get_logger
@@ -11,9 +13,10 @@ from dsh_lightrag.server.backend import BusyError, NameTakenError, NewDocument
 from dsh_lightrag.server.inputs import read_file
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from pathlib import Path
 
-    from dsh_lightrag.server.backend import Backend
+    from dsh_lightrag.server.backend import Backend, PipelineState
     from dsh_lightrag.server.inputs import Inputs, Waiting
     from dsh_lightrag.server.pool import Pool
 
@@ -35,9 +38,19 @@ class Filing:
         self._inputs = inputs
         self._max_file = max_file
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._pending: Counter[str] = Counter()
 
-    async def file_upload(self, waiting: Waiting) -> None:
-        """File an upload; it waits on disk until its document, or the reason, is stored."""
+    def with_pending(self, workspace: str, state: PipelineState) -> PipelineState:
+        """Return what a workspace is busy with, its uploads that wait included."""
+        return replace(state, pending_enqueues=state.pending_enqueues + self._pending[workspace])
+
+    def file_upload(self, waiting: Waiting) -> Coroutine[Any, Any, None]:
+        """File an upload, which counts as pending from now on."""
+        self._pending[waiting.workspace] += 1
+        return self._file_upload(waiting)
+
+    async def _file_upload(self, waiting: Waiting) -> None:
+        """It waits on disk until its document, or the reason, is stored."""
         try:
             async with self._pool.lease(waiting.workspace) as backend:
                 await self.file(backend, waiting.path, waiting.track_id)
@@ -45,6 +58,8 @@ class Filing:
         except Exception as error:  # noqa: BLE001 - nobody waits; the file does, for a restart
             fault = {"error": type(error).__name__, "frames": frames_of(error)}
             get_logger().warning("upload_not_filed", **fault)
+        finally:
+            self._pending[waiting.workspace] -= 1
 
     async def file(self, backend: Backend, path: Path, track_id: str) -> str | None:
         """File what a file holds; return why it could not be read, which is stored too."""

@@ -80,7 +80,8 @@ async def pipeline_status(
 ) -> dict[str, Any]:
     """Return what the workspace is busy with."""
     scanning = services.scans.running(workspace)
-    return replies.pipeline(await backend.pipeline(), scanning=scanning)
+    state = services.filing.with_pending(workspace, await backend.pipeline())
+    return replies.pipeline(state, scanning=scanning)
 
 
 @router.get("/track_status/{track_id}")

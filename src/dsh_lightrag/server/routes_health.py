@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Form
 from fastapi.responses import RedirectResponse
 
 from dsh_lightrag.server import health
+from dsh_lightrag.server.backend import PipelineState
 from dsh_lightrag.server.services import (
     NEEDS_KEY,
     ServicesOf,
@@ -36,7 +37,8 @@ async def get_health(
         await known_workspace(services, workspace)
     scanning = services.scans.running(workspace)
     async with services.pool.lease_if_open(workspace) as backend:
-        state = None if backend is None else await backend.pipeline()
+        state = PipelineState() if backend is None else await backend.pipeline()
+    state = services.filing.with_pending(workspace, state)
     if trusted:
         return health.long(services.keeper, workspace, state, scanning=scanning)
     return health.short(state, scanning=scanning)

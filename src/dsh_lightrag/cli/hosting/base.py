@@ -98,6 +98,10 @@ class Base:
         left = sum(count for state, count in counts.items() if state.lower() in UNFINISHED)
         return left, counts.get("all", sum(counts.values()))
 
+    async def is_busy(self) -> bool:
+        """Tell whether the server works on documents."""
+        return (await self._client().health()).busy
+
     async def _patiently(self, ask: Callable[[], Awaitable[T]], also: Collection[Code] = ()) -> T:
         """Ask again while the base is busy, or refuses with a code that will pass."""
         deadline = asyncio.get_running_loop().time() + BUSY_S

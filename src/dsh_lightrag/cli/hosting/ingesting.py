@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from dsh_lightrag.wire import Document
 
 AT_ONCE = 4
+# So long a server may be idle while documents wait to be indexed.
+STANDS_STILL_S = 30.0
+_LONGEST_POLL_S = 1.0
 # LightRAG's own words for a text that is stored under another name.
 _SAME_TEXT = "Identical content already exists"
 # Without a server every further file would fail for the same reason.
@@ -196,13 +199,26 @@ class _Run:
             self._tell(entry.name, Outcome.REMOVED)
 
     async def _indexed(self, names: set[str]) -> None:
-        """Wait until nothing of the base is left to index; tell what failed at it."""
+        """Wait until nothing of the base is left to index; tell what failed at it.
+
+        Raises:
+            LightRagError: `timeout`: the server does nothing about what is left.
+        """
+        wait, idle_s = POLL_S, 0.0
         while True:
             left, documents = await self._base.unfinished()
             self._report.indexing(left, documents)
             if not left:
                 break
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(wait)
+            idle_s = 0.0 if await self._base.is_busy() else idle_s + wait
+            if idle_s > STANDS_STILL_S:
+                raise LightRagError(
+                    Code.TIMEOUT,
+                    f"{left} documents are not indexed, and the server does nothing about it.",
+                    hint="What was sent is stored: see `dsh-lightrag doctor`.",
+                )
+            wait = min(wait * 1.5, _LONGEST_POLL_S)
         for name, rows in (await self._base.documents()).items():
             if name in names and not _is_well(rows) and name not in self.summary.failures:
                 self._tell(name, Outcome.FAILED, rows[0].error_msg or "The server tells no reason.")

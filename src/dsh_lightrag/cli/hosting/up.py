@@ -20,7 +20,7 @@ from dsh_lightrag.cli.hosting.place import served_at
 from dsh_lightrag.cli.hosting.report import Lines, complain_of, reporting, told
 from dsh_lightrag.cli.hosting.serve import ApiKeyEnv, Port  # noqa: TC001 - as above
 from dsh_lightrag.cli.hosting.sources import sources_of
-from dsh_lightrag.cli.terminal import complain, show
+from dsh_lightrag.cli.terminal import complain, show, terminated_like_interrupted
 from dsh_lightrag.errors import ConfigurationError, LightRagError, needs_extra
 from dsh_lightrag.flags import secret_of
 from dsh_lightrag.logs import without_info
@@ -50,7 +50,11 @@ def up(
     if hosting.data.is_relative_to(folder.absolute()) and hosting.named:
         raise ConfigurationError("--data", "lies in the watched folder.", "Keep it elsewhere.")
     key = secret_of("--api-key-env", api_key_env, os.environ) if api_key_env else ""
-    with contextlib.suppress(KeyboardInterrupt), _server(hosting, port, key) as url:
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        terminated_like_interrupted(),
+        _server(hosting, port, key) as url,
+    ):
         settings = LightRagSettings(endpoint=url, api_key=key)
         show(Text(f"Serving {folder} at {url} until Ctrl-C.", style="bold"))
         show(Text(snippets(url, api_key_env)))

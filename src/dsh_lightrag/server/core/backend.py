@@ -20,6 +20,7 @@ from dsh_lightrag.server.backend import (
 )
 from dsh_lightrag.server.core import asking
 from dsh_lightrag.server.core.inside import forget
+from dsh_lightrag.server.core.models import end_calls
 from dsh_lightrag.server.core.pipeline import UNFINISHED, Pipeline
 from dsh_lightrag.server.core.rows import counts_of, row_of
 
@@ -238,6 +239,7 @@ class CoreBackend:
         """Stop the background work and let go of the workspace and of its memory."""
         try:
             await self._pipeline.close()
+            await end_calls(self._name)
             await self._core.finalize_storages()
         finally:
             await forget(self._name)

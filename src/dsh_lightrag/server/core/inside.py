@@ -84,7 +84,7 @@ class Core(LightRAG):  # type: ignore[misc] # LightRAG has no types
 
     async def process_single_document(self, **arguments: Any) -> None:
         """Process a document as one piece of work."""
-        token = WORK.set(Work())
+        token = WORK.set(Work(workspace=self.workspace))
         try:
             await super().process_single_document(**arguments)
         finally:

@@ -8,6 +8,7 @@ threads here, some for what a person waits for and some for what runs in the bac
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -37,15 +38,30 @@ class Work:
         urgent: whether a person waits for it.
         tokens: what its chat calls took so far.
         failure: the first failure of a model, since LightRAG does not hand every one on.
+        workspace: whose document it is; empty for a question.
     """
 
     urgent: bool = False
     tokens: int = 0
     failure: ModelFailedError | None = None
+    workspace: str = ""
 
 
 # Set by whoever begins a piece of work; LightRAG's tasks inherit it down to the model call.
 WORK: ContextVar[Work | None] = ContextVar("work", default=None)
+
+
+# The tasks that wait for a model, by workspace. LightRAG leaves them running when its own run is
+# cancelled, and they would go on in storages that are closed.
+_CALLERS: defaultdict[str, set[asyncio.Task[Any]]] = defaultdict(set)
+
+
+async def end_calls(workspace: str) -> None:
+    """Cancel what still waits for a model on behalf of a workspace's documents."""
+    callers = _CALLERS.pop(workspace, set())
+    for task in callers:
+        task.cancel()
+    await asyncio.gather(*callers, return_exceptions=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +84,10 @@ class _Lanes:
         """Run a call for the present work; its failure is kept there, and raised."""
         work = WORK.get() or Work()
         lane = self._urgent if work.urgent else self._background
+        caller = asyncio.current_task()
+        if work.workspace and caller is not None:
+            _CALLERS[work.workspace].add(caller)
+            caller.add_done_callback(_CALLERS[work.workspace].discard)
         try:
             return await asyncio.get_running_loop().run_in_executor(lane, call)
         except ModelFaultError as fault:
