@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import resource
 import zipfile
 
 import httpx
@@ -235,3 +236,35 @@ def test_an_upload_that_was_taken_outlives_a_kill(serving, tmp_path):
     assert {row["track_id"] for row in rows} == tracks
     assert second.end() == ""
     assert not any((data / "inputs" / "default" / UPLOADS).rglob("*.md"))
+
+
+def test_an_upload_that_finds_no_room_leaves_nothing_and_can_be_repeated(serving, tmp_path):
+    server = serving()
+    with httpx.Client(base_url=server.url) as client:
+        settled_over(client)  # its base is made
+        limit = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (100_000, limit[1]))
+        refused = client.post("/documents/upload", files={"file": ("a.md", b"word " * 100_000)})
+        assert refused.status_code == 507
+        assert str(tmp_path) not in refused.text
+        assert list((tmp_path / "data" / "inputs").rglob("*.md")) == []
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limit)
+        again = client.post("/documents/upload", files={"file": ("a.md", PAGE)})
+        assert again.status_code == 200
+        (row,) = settled_over(client, of=1)
+        assert row["status"] == "processed"
+
+
+def test_what_a_killed_server_had_half_written_is_never_filed(serving, tmp_path):
+    """Whoever sent it was told nothing, and sends it again."""
+    uploads = tmp_path / "data" / "inputs" / "default" / UPLOADS
+    half = uploads / ".arriving-upload_20260131_120000_1a2b3c4d"
+    half.mkdir(parents=True)
+    (half / "turing.md").write_bytes(PAGE[:20])
+    server = serving()
+    with httpx.Client(base_url=server.url) as client:
+        assert settled_over(client) == []
+        files = {"file": ("turing.md", PAGE)}
+        assert client.post("/documents/upload", files=files).status_code == 200
+        settled_over(client, of=1)
+    assert not half.exists()
