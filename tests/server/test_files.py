@@ -8,10 +8,14 @@ import resource
 import zipfile
 
 import httpx
+import pytest
 from our_server import in_process, settled, settled_over
 
+from dsh_lightrag.server.backend import BusyError
 from dsh_lightrag.server.embedded import EmbeddedKeeper, EmbeddedSettings
-from dsh_lightrag.server.inputs import UPLOADS
+from dsh_lightrag.server.filing import Filing
+from dsh_lightrag.server.inputs import UPLOADS, Inputs
+from dsh_lightrag.server.pool import Pool
 from dsh_lightrag.server.settings import ServerSettings
 
 PAGE = b"# Turing\n\nAlan Turing worked at Bletchley Park."
@@ -217,6 +221,26 @@ async def test_of_several_ids_one_unknown_lets_all_others_live(client):
     assert len(await settled(client)) == 1
 
 
+async def test_an_upload_is_filed_when_the_removal_of_its_workspace_came_to_nothing(tmp_path):
+    """It waits meanwhile, instead of for the next start of the server."""
+    keeper = EmbeddedKeeper(EmbeddedSettings(tmp_path, embedder="none"))
+    pool = Pool(keeper, most_open=4, idle_s=60)
+    inputs = Inputs(tmp_path / "inputs", max_file=1000)
+    filing = Filing(pool, inputs, max_file=1000)
+    await keeper.create("default")
+    waiting = await inputs.keep("default", "upload_x", "turing.md", io.BytesIO(PAGE))
+    async with pool.lease("default") as backend:
+        removal = asyncio.create_task(pool.drop("default", wait_s=0.3))
+        await asyncio.sleep(0)  # it begins
+        upload = asyncio.create_task(filing.file_upload(waiting))
+        with pytest.raises(BusyError):
+            await removal
+        await asyncio.wait_for(upload, 30)
+        assert await backend.named("turing.md") is not None
+    await pool.close()
+    await keeper.close()
+
+
 def test_an_upload_that_was_taken_outlives_a_kill(serving, tmp_path):
     """Killed at once after the answer, the file is filed by the next server, under its track."""
     data = tmp_path / "data"
@@ -253,6 +277,26 @@ def test_an_upload_that_finds_no_room_leaves_nothing_and_can_be_repeated(serving
         assert again.status_code == 200
         (row,) = settled_over(client, of=1)
         assert row["status"] == "processed"
+
+
+def test_an_upload_whose_server_was_killed_between_filing_and_letting_go_is_one_row(
+    serving, tmp_path
+):
+    data = tmp_path / "data"
+    first = serving(data=data)
+    with httpx.Client(base_url=first.url) as client:
+        files = {"file": ("turing.md", PAGE)}
+        track = client.post("/documents/upload", files=files).json()["track_id"]
+        settled_over(client, of=1)
+    first.process.kill()
+    first.process.wait(30)
+    waiting = data / "inputs" / "default" / UPLOADS / track
+    waiting.mkdir(parents=True)
+    (waiting / "turing.md").write_bytes(PAGE)
+    with httpx.Client(base_url=serving(data=data).url) as client:
+        (row,) = settled_over(client, of=1)
+    assert (row["status"], row["track_id"]) == ("processed", track)
+    assert not waiting.exists()
 
 
 def test_what_a_killed_server_had_half_written_is_never_filed(serving, tmp_path):
