@@ -51,6 +51,15 @@ def test_bases_are_made_listed_and_dropped(bases, filled):
     assert not filled.exists()
 
 
+@pytest.mark.parametrize("name", ["My-Base", "2024", "entity", "x" * 42, "../x", ""])
+def test_no_base_is_made_under_a_name_that_no_request_could_say(bases, filled, tmp_path, name):
+    assert "lowercase letters" in bases("create", name, status=2)
+    bases("export", "default", tmp_path / "out.base")
+    assert "lowercase letters" in bases("import", tmp_path / "out.base", name, status=2)
+    assert rows(bases) == {"default": 1}
+    assert filled.exists()
+
+
 @pytest.mark.parametrize("command", ["export", "drop", "verify", "reindex"])
 @pytest.mark.parametrize("name", ["nothing", "../default", ""])
 def test_a_name_that_is_no_base_is_refused(bases, filled, tmp_path, command, name):

@@ -112,7 +112,7 @@ def import_(
 ) -> int:
     """Make a base out of an exported file; a damaged, foreign or newer file is refused."""
     folder, _ = data_folder(data)
-    _checked_name(name)
+    _check_new_name(name)
     home = folder / "bases" / name
     if home.exists():
         raise ConfigurationError(name, "is there already.", "Drop it first, or take another name.")
@@ -176,7 +176,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _made(folder: Path, name: str) -> bool:
-    _checked_name(name)
+    _check_new_name(name)
     with _keeper(folder) as keeper:
         return asyncio.run(keeper.create(name))
 
@@ -216,6 +216,19 @@ def _checked_name(name: str) -> str:
             "NAME", "has 1 to 64 letters, digits, '_' and '-'.", "Choose such a name."
         )
     return name
+
+
+def _check_new_name(name: str) -> None:
+    """Refuse a name that no request could say; a base that has one already can still be dropped."""
+    with needs_extra("server", "`bases`"):
+        from dsh_lightrag.server.workspaces import (  # noqa: PLC0415 - loaded when used
+            WorkspaceNameError,
+            checked_name,
+        )
+    try:
+        checked_name(name)
+    except WorkspaceNameError as error:
+        raise ConfigurationError("NAME", error.problem, error.mend) from None
 
 
 def _row(folder: Path, name: str) -> dict[str, Any]:
