@@ -64,15 +64,14 @@ def sources_of(paths: Iterable[Path]) -> Sources:
     missing: list[Path] = []
     closed: list[Path] = []
     for path in (Path(os.path.abspath(given)) for given in paths):  # noqa: PTH100 - links stay
-        # Not the methods of paths: these raise where a folder above cannot be looked into.
-        if os.path.isdir(path):  # noqa: PTH112 - as said
+        if os.path.isdir(path):  # noqa: PTH112 - the method raises below a closed folder
             roots.append(path)
             for file in _walked(path, closed):
                 if is_supported(file.name):
                     files.setdefault(file, Source(file, _name_below(path, file)))
                 else:
                     left_out += 1
-        elif os.path.isfile(path):  # noqa: PTH113 - as said
+        elif os.path.isfile(path):  # noqa: PTH113 - the method raises, as above
             files.setdefault(path, Source(path, _listed_as(path.name)))
         else:
             missing.append(path)
