@@ -5,7 +5,7 @@ moment, starts it again, and waits for the queue to drain. Then every document t
 must be indexed in its newest version, that version must be found and be the only one on the server,
 deleted documents must be gone, and no job may be left.
 
-    python benchmarks/gateway_faults.py --runs 50 --out benchmarks/results/gateway_faults.json
+    python benchmarks/gateway_faults.py --runs 50 --out faults.json
 
 As root the database runs as the system user `pgserver`. Exits with 1 when a run broke the rule.
 """
