@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from dsh_lightrag import Code, toolbox
+from dsh_lightrag.budget import Budget
+from dsh_lightrag.client import LightRagClient
+from dsh_lightrag.transport import Transport
 
 from .support import ARGUMENTS, ENDPOINT, body_of, call, failure, serve, settings_for
 
@@ -70,3 +75,42 @@ async def test_isolation_must_be_a_real_true(httpx_mock):
 async def test_a_server_that_is_down_is_said_so(httpx_mock):
     httpx_mock.add_response(status_code=500)
     assert (await failure("query", workspace="team-a")).code is Code.SERVER_ERROR
+
+
+# --- what the gateway asks --------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def client(workspace=""):
+    async with Transport(settings_for(workspace=workspace).connection) as transport:
+        yield LightRagClient(transport, Budget.start(10_000))
+
+
+async def test_a_workspace_is_made_and_dropped_by_its_name_in_the_path(httpx_mock):
+    url = f"{ENDPOINT}/workspaces/kb_1"
+    httpx_mock.add_response(method="PUT", url=url, status_code=201, json={"status": "created"})
+    httpx_mock.add_response(method="DELETE", url=url, json={"status": "dropped"})
+    async with client() as asked:
+        assert (await asked.make_workspace("kb_1")).status == "created"
+        assert (await asked.drop_workspace("kb_1")).status == "dropped"
+    assert wire_of(httpx_mock) == [("/workspaces/kb_1", None)] * 2
+
+
+async def test_an_insertion_is_looked_up_in_its_workspace_with_what_it_cost(httpx_mock):
+    httpx_mock.add_response(url=f"{ENDPOINT}/health", json=ISOLATING)
+    row = {"id": "doc-1", "status": "processed", "metadata": {"llm_tokens": 12}}
+    httpx_mock.add_response(
+        url=f"{ENDPOINT}/documents/track_status/insert_1", json={"documents": [row]}
+    )
+    async with client("kb_1") as asked:
+        (found,) = (await asked.tracked("insert_1")).documents
+    assert (found.status, found.metadata.llm_tokens) == ("processed", 12)
+    assert wire_of(httpx_mock)[-1] == ("/documents/track_status/insert_1", "kb_1")
+
+
+async def test_a_name_stays_one_segment_of_the_path_whatever_it_holds(httpx_mock):
+    httpx_mock.add_response(json={"status": "not_found"})
+    async with client() as asked:
+        await asked.drop_workspace("../documents?x=1#y")
+    (request,) = httpx_mock.get_requests()
+    assert request.url.raw_path == b"/workspaces/..%2Fdocuments%3Fx%3D1%23y"

@@ -126,7 +126,7 @@ class EmbeddedPostgres:
 
     def kill(self) -> None:
         """End the server as a crash would, and keep nothing: for tests of what comes after."""
-        postmaster = int((self._data / "postmaster.pid").read_text("utf-8").split()[0])
+        postmaster = int((self._data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
         os.kill(postmaster, signal.SIGKILL)
         if self._child is not None:
             self._child.wait(START_S)

@@ -15,9 +15,8 @@ from dsh_lightrag.transport.pool import open_pool
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    import httpx
-
     from dsh_lightrag.settings import LightRagSettings
+    from dsh_lightrag.transport.pool import Pool
 
 PAGE_SIZE = wire.PAGE_SIZES[1]
 
@@ -32,9 +31,7 @@ class KnowledgeServer:
         LightRagError: as the client.
     """
 
-    def __init__(
-        self, settings: LightRagSettings, inner: httpx.AsyncBaseTransport | None = None
-    ) -> None:
+    def __init__(self, settings: LightRagSettings, inner: Pool | None = None) -> None:
         self._settings = settings
         self._pool = inner or open_pool(settings.connection)
 

@@ -25,6 +25,7 @@ from dsh_lightrag.gateway.tables import (
 with needs_extra("gateway", "the gateway"):
     from procrastinate.jobs import Status
     from sqlalchemy import String, cast, column, delete, exists, func, select, table, text
+    from sqlalchemy.dialects.postgresql import JSONB
 
 if TYPE_CHECKING:
     import uuid
@@ -48,14 +49,20 @@ _OVERDUE = text(
 )
 _KEPT_MINUTES = text("interval '1 day'")
 
-_jobs = table("procrastinate_jobs", column("queueing_lock"), column("status"))
+_jobs = table("procrastinate_jobs", column("args", JSONB), column("task_name"), column("status"))
 
 
-def _no_job(subject: InstrumentedAttribute[uuid.UUID], *kinds: Job) -> ColumnElement[bool]:
-    """Return the condition that no job of these kinds is queued or running for a subject."""
-    locks = [func.concat(f"{kind.value}:", cast(subject, String)) for kind in kinds]
+def _no_job(
+    key: str, subject: InstrumentedAttribute[uuid.UUID], *kinds: Job
+) -> ColumnElement[bool]:
+    """Return the condition that no job of these kinds is queued or running for a subject.
+
+    `key` is the job's argument that names the subject; an equality, which PostgreSQL can hash.
+    """
     return ~exists().where(
-        _jobs.c.queueing_lock.in_(locks), cast(_jobs.c.status, String).in_(("todo", "doing"))
+        _jobs.c.args[key].astext == cast(subject, String),
+        _jobs.c.task_name.in_([kind.value for kind in kinds]),
+        cast(_jobs.c.status, String).in_(("todo", "doing")),
     )
 
 
@@ -96,7 +103,7 @@ async def _documents_without_a_job(session: AsyncSession) -> int:
             KnowledgeBase.state == "active",
             KnowledgeDocument.status.in_(UNFINISHED),
             KnowledgeDocument.retry_at.is_(None),
-            _no_job(KnowledgeDocument.id, Job.INDEX, Job.FETCH),
+            _no_job("document_id", KnowledgeDocument.id, Job.INDEX, Job.FETCH),
         )
         .limit(BATCH)
     )
@@ -110,7 +117,11 @@ async def _texts_without_a_job(session: AsyncSession) -> int:
     lost = await session.scalars(
         select(IndexedText.base_id)
         .join(KnowledgeBase, KnowledgeBase.id == IndexedText.base_id)
-        .where(KnowledgeBase.state == "active", unwanted(), _no_job(IndexedText.base_id, Job.SWEEP))
+        .where(
+            KnowledgeBase.state == "active",
+            unwanted(),
+            _no_job("base_id", IndexedText.base_id, Job.SWEEP),
+        )
         .distinct()
         .limit(BATCH)
     )
@@ -123,7 +134,7 @@ async def _texts_without_a_job(session: AsyncSession) -> int:
 async def _deletions_without_a_job(session: AsyncSession) -> int:
     lost = await session.scalars(
         select(KnowledgeBase.id)
-        .where(KnowledgeBase.state == "deleting", _no_job(KnowledgeBase.id, Job.DROP))
+        .where(KnowledgeBase.state == "deleting", _no_job("base_id", KnowledgeBase.id, Job.DROP))
         .limit(BATCH)
     )
     base_ids = lost.all()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # Below the 5 s after which LightRAG's server closes an idle connection: a request must not be
 # written into a connection that is being closed, since a POST cannot be tried again.
 KEEPALIVE_S = 4.0
+# What sends requests, for whoever shares one pool between transports.
+Pool = httpx.AsyncBaseTransport
 
 
 def open_pool(connection: Connection) -> httpx.AsyncBaseTransport:
