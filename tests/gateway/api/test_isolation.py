@@ -24,7 +24,7 @@ STEPS_OF_A_CLIENT = 25
 PICKS = st.integers(0, 2**16)
 # What is going on in the background differs from run to run, so that nothing can be replayed.
 SETTINGS = settings(
-    max_examples=8,
+    max_examples=40,
     stateful_step_count=60,
     deadline=None,
     database=None,
