@@ -20,7 +20,7 @@ from isolation import NAMES, WEIGHTS, World
 
 STEPS = 150
 CLIENTS = 20
-STEPS_OF_A_CLIENT = 25
+STEPS_OF_A_CLIENT = 10
 PICKS = st.integers(0, 2**16)
 # What is going on in the background differs from run to run, so that nothing can be replayed.
 SETTINGS = settings(
