@@ -86,6 +86,16 @@ def test_a_stock_server_is_refused_at_the_start(environment, lightrag_server, li
         assert "does not isolate workspaces" in ended.stderr
 
 
+def test_ready_tells_what_is_wrong_with_each_part(environment):
+    here = ("ready", "--server-url", "http://127.0.0.1:9")
+    ended = run(*here, env=environment)
+    assert ended.returncode == 1
+    assert json.loads(ended.stdout) == {"database": "ok", "knowledgeServer": "unreachable"}
+    nowhere = "postgresql://nobody:x@127.0.0.1:9/none"
+    ended = run(*here, env=environment | {"DSH_GATEWAY_DATABASE_URL": nowhere})
+    assert json.loads(ended.stdout)["database"] == "failed"
+
+
 @pytest.mark.timeout(600)
 def test_one_command_brings_everything_up_and_another_walks_through_it(environment, tmp_path):
     data = ("--data", str(tmp_path))
