@@ -145,3 +145,18 @@ def command_of(pid):
 
 def is_alive(pid):
     return Path(f"/proc/{pid}").exists()
+
+
+def test_a_part_ends_when_its_parent_is_gone(environment, tmp_path):
+    tether = [sys.executable, "-m", "dsh_lightrag.cli.gateway.tether"]
+    serve = ["serve", "--data", str(tmp_path), "--port", "0", "--embedder", "none"]
+    with subprocess.Popen(  # noqa: S603 - our own command
+        [*tether, *serve],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as part:
+        assert "Serving" in part.stdout.readline()
+        part.stdin.close()  # as the kernel does for a parent that was killed
+        assert part.wait(60) == 0
