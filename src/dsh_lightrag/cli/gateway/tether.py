@@ -14,6 +14,8 @@ import sys
 import threading
 import time
 
+from dsh_lightrag.cli import run
+
 # What the child gets to end by itself.
 GRACE_S = 30.0
 
@@ -33,10 +35,8 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     threading.Thread(target=_end_with_parent, args=(stdin,), daemon=True).start()
-    from dsh_lightrag.__main__ import main as command_line  # noqa: PLC0415 - the watch comes first
-
     sys.argv[0] = "dsh-lightrag"
-    command_line()
+    run()
 
 
 if __name__ == "__main__":
