@@ -51,6 +51,16 @@ def test_bases_are_made_listed_and_dropped(bases, filled):
     assert not filled.exists()
 
 
+@pytest.mark.parametrize("name", ["My-Base", "TEAM", "text", "a" * 42, "../up"])
+@pytest.mark.usefixtures("filled")
+def test_a_base_that_no_server_could_name_is_not_made(bases, tmp_path, name):
+    copy = tmp_path / "copy.base"
+    bases("export", "default", copy)
+    assert "lowercase letters" in bases("create", name, status=2)
+    assert "lowercase letters" in bases("import", copy, name, status=2)
+    assert rows(bases) == {"default": 1}
+
+
 @pytest.mark.parametrize("command", ["export", "drop", "verify", "reindex"])
 @pytest.mark.parametrize("name", ["nothing", "../default", ""])
 def test_a_name_that_is_no_base_is_refused(bases, filled, tmp_path, command, name):
