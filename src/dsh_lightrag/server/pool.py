@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.logs import frames_of, get_logger
+from dsh_lightrag.logs import fault_of, get_logger
 from dsh_lightrag.server.backend import BusyError
 
 if TYPE_CHECKING:
@@ -220,5 +220,4 @@ async def _close(slot: _Slot) -> None:
         backend = await slot.opening
         await backend.close()
     except Exception as error:  # noqa: BLE001 - as said: there is nobody to raise it to
-        fault = {"error": type(error).__name__, "frames": frames_of(error)}
-        get_logger().warning("workspace_not_closed", **fault)
+        get_logger().warning("workspace_not_closed", **fault_of(error))
