@@ -74,7 +74,8 @@ def test_a_name_that_is_no_base_is_refused(bases, filled, tmp_path, command, nam
 def test_an_export_is_a_base_again_elsewhere(bases, run, tmp_path):
     bases("export", "default", tmp_path / "out.base")
     bases("export", "default", tmp_path / "out.base", status=2)  # never over another file
-    assert run("bases", "import", tmp_path / "out.base", "copy", "--data", tmp_path / "other")
+    imported = run("bases", "import", tmp_path / "out.base", "copy", "--data", tmp_path / "other")
+    assert imported.exit_code == 0
     other = run("bases", "list", "--data", tmp_path / "other", "--json")
     assert json.loads(other.stdout)["bases"][0]["documents"] == 1
     bases("import", tmp_path / "out.base", "default", status=2)
