@@ -14,6 +14,6 @@ failures     every refusal and fault as a reply and a record
 pool         open workspaces, leased and evicted
 inputs, filing, scanning   files: kept, converted, taken from a folder
 lock         who serves a data folder
-models, model_wire   chat and embedding models behind endpoints · what their API means
+endpoint, models, model_wire   where a model is · asking it · what its API means
 background, tracks, refusal   work that outlives its request · track ids · a refusal as a value
 """

@@ -28,7 +28,7 @@ from dsh_lightrag.server.backend import (
     UnknownDocumentsError,
 )
 from dsh_lightrag.server.embedded.identity import canonical_name, document_id
-from dsh_lightrag.server.models import Endpoint
+from dsh_lightrag.server.endpoint import Endpoint
 
 
 def md5_id(name):
@@ -318,7 +318,7 @@ KILLED = """
 import asyncio, os, pathlib, sys
 from dsh_lightrag.server.embedded import EmbeddedKeeper, EmbeddedSettings
 from dsh_lightrag.server.backend import NewDocument
-from dsh_lightrag.server.models import Endpoint
+from dsh_lightrag.server.endpoint import Endpoint
 async def main():
     endpoint = Endpoint(sys.argv[2], "e")
     keeper = EmbeddedKeeper(EmbeddedSettings(pathlib.Path(sys.argv[1]), endpoint))

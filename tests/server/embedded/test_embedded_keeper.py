@@ -16,7 +16,7 @@ from dsh_lightrag.server.backend import (
     WorkspaceUnknownError,
 )
 from dsh_lightrag.server.embedded import EmbeddedKeeper, EmbeddedSettings
-from dsh_lightrag.server.models import Endpoint
+from dsh_lightrag.server.endpoint import Endpoint
 from dsh_lightrag.server.workspaces import WorkspaceNameError
 
 BASE = "bases/team/base.sqlite"

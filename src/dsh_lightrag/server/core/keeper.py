@@ -15,7 +15,8 @@ from dsh_lightrag.server.core.models import Models
 from dsh_lightrag.server.core.registry import Entry
 from dsh_lightrag.server.core.settings import database_variables
 from dsh_lightrag.server.embedded.embedding import LOCAL, LocalEmbedder
-from dsh_lightrag.server.models import EmbeddingEndpoint, Endpoint
+from dsh_lightrag.server.endpoint import Endpoint
+from dsh_lightrag.server.models import EmbeddingEndpoint
 from dsh_lightrag.server.workspaces import checked_name, is_name
 
 if TYPE_CHECKING:

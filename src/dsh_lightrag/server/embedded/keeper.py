@@ -14,7 +14,8 @@ from dsh_lightrag.server.backend import WorkspaceBrokenError, WorkspaceUnknownEr
 from dsh_lightrag.server.embedded.backend import EmbeddedBackend
 from dsh_lightrag.server.embedded.embedding import LOCAL, LocalEmbedder
 from dsh_lightrag.server.embedded.threads import Threads
-from dsh_lightrag.server.models import ChatEndpoint, EmbeddingEndpoint, Endpoint
+from dsh_lightrag.server.endpoint import Endpoint
+from dsh_lightrag.server.models import ChatEndpoint, EmbeddingEndpoint
 from dsh_lightrag.server.workspaces import BASE_FILE, bases_folder, checked_name, is_name
 
 if TYPE_CHECKING:
