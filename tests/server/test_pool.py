@@ -152,6 +152,21 @@ async def test_a_sweep_closes_what_is_idle_and_leaves_what_is_not(tmp_path):
         assert pool.open_names == ["a", "c"]
 
 
+async def test_a_workspace_that_broke_while_it_was_open_keeps_no_other_from_its_place(tmp_path):
+    async with pooled(tmp_path) as (keeper, pool, clock):
+        for name in ("a", "b"):
+            async with pool.lease(name):
+                pass
+            base = tmp_path / "bases" / name / "base.sqlite"
+            data = base.read_bytes()
+            base.write_bytes(data[:100] + b"\xff" * (len(data) - 100))
+        async with pool.lease("c"):
+            assert keeper.open_now == ["b", "c"]
+        clock.now = 11
+        await pool.sweep()
+        assert keeper.open_now == []
+
+
 async def test_who_comes_while_it_is_closed_waits_for_the_end_and_opens_anew(tmp_path):
     async with pooled(tmp_path) as (keeper, pool, clock):
         async with pool.lease("a"):
