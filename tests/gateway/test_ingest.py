@@ -8,10 +8,12 @@ import httpx
 import pytest
 from sqlalchemy import func, select, text, update
 
+from dsh_lightrag.demo.stub_model import CHAT_MODEL, Backend, StubModel
 from dsh_lightrag.errors import Code, LightRagError
-from dsh_lightrag.gateway import bases
+from dsh_lightrag.gateway import bases, ingest, outcomes, progress
 from dsh_lightrag.gateway.documents import FilePut, UrlPut
 from dsh_lightrag.gateway.tables import Content, IndexedText, KnowledgeBase, UsageLedger
+from dsh_lightrag.server.models import Endpoint
 
 from .harness import Shelf, eventually, filed, knowledge, passages, served, working
 
@@ -273,3 +275,92 @@ async def test_while_the_server_fails_a_document_waits_and_then_goes_on(
             way.answer = None
             row = await shelf.until("a", "indexed", "failed")
     assert (row.status, row.error, row.error_code) == ("indexed", None, None)
+
+
+# --- a model behind the server that fails -----------------------------------------------------
+
+
+@pytest.fixture
+def model():
+    """The language model of the server's side; a test makes it fail."""
+    with StubModel() as model:
+        yield model
+
+
+@pytest.fixture
+async def reading_server(tmp_path, model):
+    """A knowledge server that reads texts with the model."""
+    chat = Endpoint(model.url, CHAT_MODEL, attempts=1, timeout_s=30)
+    async with served(tmp_path, chat=chat) as door:
+        yield knowledge(door)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Waits that a test has time for."""
+    monkeypatch.setattr(outcomes, "TRIED_S", (0.02, 1.0))
+    monkeypatch.setattr(progress, "WATCH_AGAIN_S", 0.1)
+    monkeypatch.setattr(ingest, "WATCH_S", 0.2)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_while_the_model_is_down_its_error_is_seen_and_then_indexing_goes_on(
+    database, reading_server, shelf, model
+):
+    model.chat = Backend.UNAUTHORIZED
+    await shelf.put("a", "Marie Curie discovered Polonium.")
+    async with working(database, reading_server):
+
+        async def told():
+            row = await shelf.get("a")
+            return row if row.error else None
+
+        row = await eventually(told)
+        assert row.status in {"pending", "indexing"}
+        assert row.error_code == "server-error"
+        model.chat = Backend.OK
+        row = await shelf.until("a", "failed", "indexed")
+    assert (row.status, row.error) == ("indexed", None)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_what_the_server_fails_to_index_fails_with_its_reason_until_it_is_put_again(
+    database, server, shelf, monkeypatch
+):
+    monkeypatch.setattr(progress, "MAX_ATTEMPTS", 1)
+    await server.file(shelf.base.workspace, "stranger.txt", "The server takes a text once.")
+    await shelf.put("a", "The server takes a text once.")
+    async with working(database, server):
+        row = await shelf.until("a", "indexed", "failed")
+        assert (row.status, row.error_code, row.attempts) == ("failed", "server-error", 1)
+        assert "Identical content" in row.error
+
+        async def nothing_filed():  # the stranger is removed by the comparison at the start
+            return await filed(server, shelf.base.workspace) == {}
+
+        await eventually(nothing_filed)
+        await shelf.put("a", "The server takes a text once.")
+        assert (await shelf.until("a", "indexed", "failed")).status == "indexed"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_slow_model_holds_no_worker_and_its_tokens_are_counted(
+    database, reading_server, shelf, model, team_id
+):
+    model.slow_s = 60
+    model.chat = Backend.SLOW
+    others = await Shelf.make(database, team_id)
+    await shelf.put("a", "Marie Curie discovered Polonium.")
+    async with working(database, reading_server):
+
+        async def watched():
+            row = await shelf.get("a")
+            return row.retry_at and row.status == "indexing"
+
+        await eventually(watched)
+        model.chat = Backend.OK
+        await others.put("b", "Irene Curie studied Radium.")
+        assert (await others.until("b", "indexed", "failed")).status == "indexed"
+        row = await shelf.until("a", "indexed", "failed")
+    assert (row.status, row.tokens_counted) == ("indexed", True)
+    assert row.tokens_spent > 0

@@ -102,26 +102,29 @@ async def wait(database: Database, work: Work, waits: Waits) -> None:
         document = await _still(session, work)
         if document is None:
             return
+        times = document.attempts if waits.attempt else document.deferrals
         if waits.attempt:
             document.attempts += 1
         if document.attempts >= MAX_ATTEMPTS:
             give_up(document, Failed(waits.code, waits.message))
             await session.execute(delete(Content).where(Content.document_id == document.id))
             return
-        times = document.attempts if waits.attempt else document.deferrals
-        after_s = backoff_s(times) if waits.after_s is None else waits.after_s
+        after_s = waits.after_s
+        if after_s is None:
+            after_s = backoff_s(times, tried=waits.attempt)
         document.deferrals += 1
         document.status = "pending"
         document.error_code, document.error = waits.code, waits.message[:MAX_ERROR]
         document.retry_at = datetime.now(UTC) + timedelta(seconds=after_s)
 
 
-async def watch_later(database: Database, work: Work) -> None:
-    """Look again soon: the server has begun."""
+async def watch_later(database: Database, work: Work, trouble: str) -> None:
+    """Look again soon: the server has begun; what troubles it is shown meanwhile."""
     async with database.sessions.begin() as session:
         document = await _still(session, work)
         if document is not None:
-            document.error = document.error_code = None
+            document.error = trouble[:MAX_ERROR] or None
+            document.error_code = Code.SERVER_ERROR.value if trouble else None
             document.deferrals = 0
             document.retry_at = datetime.now(UTC) + timedelta(seconds=WATCH_AGAIN_S)
 

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
-
-from dsh_lightrag.cli import run
 
 # What the child gets to end by itself.
 GRACE_S = 30.0
@@ -35,7 +32,8 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     threading.Thread(target=_end_with_parent, args=(stdin,), daemon=True).start()
-    sys.argv[0] = "dsh-lightrag"
+    from dsh_lightrag.cli.app import run  # noqa: PLC0415 - the watch comes first
+
     run()
 
 
