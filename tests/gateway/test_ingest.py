@@ -13,7 +13,7 @@ from dsh_lightrag.errors import Code, LightRagError
 from dsh_lightrag.gateway import bases, ingest, outcomes, progress
 from dsh_lightrag.gateway.documents import FilePut, UrlPut
 from dsh_lightrag.gateway.tables import Content, IndexedText, KnowledgeBase, UsageLedger
-from dsh_lightrag.server.models import Endpoint
+from dsh_lightrag.server.endpoint import Endpoint
 
 from .harness import Shelf, eventually, filed, knowledge, passages, served, working
 

@@ -6,6 +6,7 @@ import asyncio
 import io
 import zipfile
 
+import anyio
 import httpx
 from our_server import in_process, settled, settled_over
 
@@ -195,8 +196,9 @@ async def test_clearing_and_deleting_take_the_files_that_they_are_told_to(client
 async def test_what_is_cleared_before_it_is_filed_does_not_come_back(client, tmp_path):
     for number in range(10):
         await upload(client, f"{number}.md", f"Words of {number}.".encode())
-    while (await client.delete("/documents")).json()["status"] == "busy":
-        pass
+    with anyio.fail_after(30):
+        while (await client.delete("/documents")).json()["status"] == "busy":
+            pass
     await settled(client)
     (await upload(client, "after.md", PAGE)).raise_for_status()
     rows = {row["file_path"]: row["status"] for row in await settled(client, of=1)}
@@ -235,3 +237,20 @@ def test_an_upload_that_was_taken_outlives_a_kill(serving, tmp_path):
     assert {row["track_id"] for row in rows} == tracks
     assert second.end() == ""
     assert not any((data / "inputs" / "default" / UPLOADS).rglob("*.md"))
+
+
+async def test_a_file_that_was_filed_before_a_kill_is_let_go_and_no_failure(tmp_path):
+    def server():
+        keeper = EmbeddedKeeper(EmbeddedSettings(tmp_path, embedder="none"))
+        return in_process(keeper, ServerSettings(data=tmp_path))
+
+    async with server() as client:
+        track = (await upload(client, "turing.md", PAGE)).json()["track_id"]
+        await settled(client, of=1)
+    left = tmp_path / "inputs" / "default" / UPLOADS / track / "turing.md"
+    left.parent.mkdir()
+    left.write_bytes(PAGE)
+    async with server() as client:
+        (row,) = await settled(client, of=1)
+    assert (row["file_path"], row["status"]) == ("turing.md", "processed")
+    assert not left.exists()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dsh_lightrag.convert import ConversionError, text_of
-from dsh_lightrag.logs import frames_of, get_logger
+from dsh_lightrag.logs import fault_of, get_logger
 from dsh_lightrag.server.backend import BusyError, NameTakenError, NewDocument
 from dsh_lightrag.server.inputs import read_file
 
@@ -56,8 +56,7 @@ class Filing:
                 await self.file(backend, waiting.path, waiting.track_id)
             await self._inputs.release(waiting)
         except Exception as error:  # noqa: BLE001 - nobody waits; the file does, for a restart
-            fault = {"error": type(error).__name__, "frames": frames_of(error)}
-            get_logger().warning("upload_not_filed", **fault)
+            get_logger().warning("upload_not_filed", **fault_of(error))
         finally:
             self._pending[waiting.workspace] -= 1
 
@@ -91,6 +90,9 @@ async def _insert(backend: Backend, document: NewDocument, track_id: str) -> str
         except BusyError:
             await asyncio.sleep(_BUSY_S)
         except NameTakenError as error:
+            there = await backend.named(document.file_source)
+            if there is not None and there.track_id == track_id:
+                return None  # by a process that was killed before it let go of the file
             await backend.record_failure(document.file_source, str(error), track_id)
             return str(error)
         else:

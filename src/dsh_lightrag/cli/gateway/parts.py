@@ -23,14 +23,12 @@ from dsh_lightrag.cli.gateway.flags import (
 )
 from dsh_lightrag.cli.terminal import complain, show, write_json
 from dsh_lightrag.errors import LightRagError, needs_extra
-from dsh_lightrag.guard import LOOPBACK, Entry
-from dsh_lightrag.origin import Origin
+from dsh_lightrag.guard import Entry
+from dsh_lightrag.listening import names_of
 
 if TYPE_CHECKING:
     from dsh_lightrag.gateway.knowledge import KnowledgeServer
     from dsh_lightrag.settings import LightRagSettings
-
-ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - recognised here, not bound
 
 
 def migrate(*, database_url_env: DatabaseUrlEnv = None) -> int:
@@ -67,10 +65,8 @@ def entry_of(
     host: str, allowed_hosts: list[str] | None, allowed_origins: list[str] | None
 ) -> Entry:
     """Return which hosts and origins come in; an address that is listened on is one of them."""
-    local = host in ANY_ADDRESS or Origin("http", host, PORT).is_loopback
-    own = () if local else (f"[{host}]" if ":" in host else host,)
     return Entry(
-        hosts=(*LOOPBACK, *own, *(allowed_hosts or ())), origins=tuple(allowed_origins or ())
+        hosts=(*names_of(host), *(allowed_hosts or ())), origins=tuple(allowed_origins or ())
     )
 
 

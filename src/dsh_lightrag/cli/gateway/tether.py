@@ -13,6 +13,8 @@ import signal
 import threading
 import time
 
+from dsh_lightrag.cli.app import run
+
 # What the child gets to end by itself.
 GRACE_S = 30.0
 
@@ -32,8 +34,6 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     threading.Thread(target=_end_with_parent, args=(stdin,), daemon=True).start()
-    from dsh_lightrag.cli.app import run  # noqa: PLC0415 - the watch comes first
-
     run()
 
 
