@@ -1,7 +1,12 @@
 """`ingest`: what goes in, what is skipped, replaced, refused, and how it goes on after an end."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import docx
 import pytest
@@ -176,3 +181,56 @@ def test_broken_off_it_goes_on_when_it_is_run_again(tmp_path, data, number):
     assert counts["unchanged"] >= 5
     assert counts["unchanged"] + counts["added"] + counts["replaced"] == MANY
     assert len(texts(data)) == MANY
+
+
+def test_files_of_odd_names_go_in_and_are_known_again(ingest, tmp_path):
+    """Half a character, a line break, a parser's hint, white space: the list names them cleaned."""
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    names = [
+        b"half\xff.md",
+        b"two\nlines.md",
+        b"notes.[draft].md",
+        b" spaced.md",
+        b"esc\x1b[31m.md",
+    ]
+    for number, name in enumerate(names):
+        with open(os.path.join(os.fsencode(folder), name), "wb") as file:  # noqa: PTH123, PTH118 - no text
+            file.write(b"Text number %d." % number)
+    assert ingest(folder) == ({"added": len(names)}, {})
+    assert ingest(folder) == ({"unchanged": len(names)}, {})
+
+
+def test_a_path_that_no_file_can_have_is_told_as_missing(ingest, docs):
+    counts, failures = ingest(docs, "x" * 300, status=1)
+    assert counts == {"added": 2, "failed": 1}
+    assert "no file or folder" in failures["x" * 300]
+
+
+CLOSED = """
+import os, sys
+from pathlib import Path
+from dsh_lightrag.cli.hosting.sources import is_gone, sources_of
+if os.geteuid() == 0:
+    os.setuid(65534)  # to the superuser no folder is closed
+root = Path(sys.argv[1])
+found = sources_of([root, root / "closed" / "in.md"])
+print([one.name for one in found.files], [one.name for one in found.closed])
+print([one.name for one in found.missing], is_gone(root / "closed" / "in.md"), is_gone(root / "no"))
+"""
+
+
+def test_a_folder_that_cannot_be_read_is_told_and_what_lies_in_it_is_not_gone():
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        root.chmod(0o755)
+        write(root, open="Anybody may read this.")
+        write(root / "closed", **{"in": "Nobody may read this."})
+        (root / "closed").chmod(0)
+        done = subprocess.run(  # noqa: S603 - our own script
+            [sys.executable, "-c", CLOSED, name], capture_output=True, text=True, check=False
+        )
+        (root / "closed").chmod(0o755)
+    assert done.stdout.splitlines() == ["['open.md'] ['closed']", "['in.md'] False True"], (
+        done.stderr
+    )

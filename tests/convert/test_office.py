@@ -221,3 +221,23 @@ def test_a_process_that_has_ended_is_replaced_and_none_is_left_over():
     assert files.FACT in text_of("a.pdf", files.pdf())
     close_readers()
     assert _READERS == []
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [(b'<Types a="', b'"/>'), (b"<Types><!--", b"--></Types>")],
+    ids=["tag", "comment"],
+)
+def test_xml_whose_tag_does_not_end_is_refused_before_it_takes_long(begin, end):
+    """Its readers begin it anew with each piece: ten times as long takes a hundred times."""
+    types = begin + b"0" * (35 << 20) + end
+    noise = {"word/media/a.png": os.urandom(1 << 18)}
+    package = files.repacked(files.word(), {"[Content_Types].xml": types}, add=noise)
+    assert "does not end" in refusal("a.docx", package, seconds=20)
+
+
+def test_a_long_attribute_of_an_old_drawing_is_read():
+    body = files.part(files.word(), "word/document.xml")
+    long = body.replace(b"<w:body>", b'<w:body><w:p w:rsidR="' + b"A" * (1 << 20) + b'"/>', 1)
+    package = files.repacked(files.word(), {"word/document.xml": long})
+    assert files.FACT in text_of("a.docx", package)

@@ -10,7 +10,8 @@ from contextlib import closing
 
 import pytest
 
-from dsh_lightrag.engine import BaseUnusableError, Document, Engine, Mode
+from dsh_lightrag.engine import BaseUnusableError, DiskFullError, Document, Engine, Mode
+from dsh_lightrag.engine.store import Store
 
 FULL_DISK = """
 import resource, signal, sys
@@ -198,3 +199,52 @@ def test_verify_finds_what_does_not_agree(path, harm):
 
     with Engine.open(path) as engine:
         assert len(engine.verify()) > 0
+
+
+def test_nothing_is_taken_into_a_file_that_was_removed(tmp_path):
+    """The system would keep it as long as it is open, and forget it with all that came in."""
+    path = tmp_path / "notes.base"
+    with Engine.open(path) as engine:
+        engine.insert(Document("It was there."))
+        path.rename(tmp_path / "elsewhere")
+        with pytest.raises(BaseUnusableError, match="moved, removed or replaced"):
+            engine.insert(Document("It is lost."))
+        (tmp_path / "elsewhere").rename(path)
+        engine.insert(Document("It is there."))
+    with Engine.open(path) as engine:
+        assert len(engine.documents()) == 2
+
+
+def test_a_file_that_cannot_grow_says_that_the_disk_is_full(tmp_path):
+    with closing(Store(tmp_path / "notes.base", {"embedder": "none"})) as store:
+        with store.write() as connection:
+            connection.execute("PRAGMA max_page_count = 1")  # never below what there is
+        with pytest.raises(DiskFullError), store.write() as connection:
+            connection.execute("INSERT INTO meta VALUES ('long', ?)", ("x" * 1_000_000,))
+        with store.write() as connection:
+            connection.execute("UPDATE meta SET value = 'other'")
+
+
+FULL_LOCK = """
+import resource, sys
+from pathlib import Path
+from dsh_lightrag.engine import BaseLockedError
+from dsh_lightrag.engine.schema import BaseLock
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+path = Path(sys.argv[1])
+for _ in range(2):
+    lock = BaseLock(path)
+    try:
+        BaseLock(path)
+    except BaseLockedError:
+        print("held", end=" ")
+    lock.close()
+"""
+
+
+def test_a_base_can_be_locked_and_let_go_on_a_full_disk(path):
+    """Otherwise nothing could be removed from it to make room."""
+    finished = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", FULL_LOCK, str(path)], capture_output=True, text=True, check=True
+    )
+    assert finished.stdout.split() == ["held", "held"]

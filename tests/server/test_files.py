@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import io
+import resource
 import zipfile
 
 import anyio
 import httpx
+import pytest
 from our_server import in_process, settled, settled_over
 
+from dsh_lightrag.server.backend import BusyError
 from dsh_lightrag.server.embedded import EmbeddedKeeper, EmbeddedSettings
-from dsh_lightrag.server.inputs import UPLOADS
+from dsh_lightrag.server.filing import Filing
+from dsh_lightrag.server.inputs import UPLOADS, Inputs
+from dsh_lightrag.server.pool import Pool
 from dsh_lightrag.server.settings import ServerSettings
 
 PAGE = b"# Turing\n\nAlan Turing worked at Bletchley Park."
@@ -218,6 +223,26 @@ async def test_of_several_ids_one_unknown_lets_all_others_live(client):
     assert len(await settled(client)) == 1
 
 
+async def test_an_upload_is_filed_when_the_removal_of_its_workspace_came_to_nothing(tmp_path):
+    """It waits meanwhile, instead of for the next start of the server."""
+    keeper = EmbeddedKeeper(EmbeddedSettings(tmp_path, embedder="none"))
+    pool = Pool(keeper, most_open=4, idle_s=60)
+    inputs = Inputs(tmp_path / "inputs", max_file=1000)
+    filing = Filing(pool, inputs, max_file=1000)
+    await keeper.create("default")
+    waiting = await inputs.keep("default", "upload_x", "turing.md", io.BytesIO(PAGE))
+    async with pool.lease("default") as backend:
+        removal = asyncio.create_task(pool.drop("default", wait_s=0.3))
+        await asyncio.sleep(0)  # it begins
+        upload = asyncio.create_task(filing.file_upload(waiting))
+        with pytest.raises(BusyError):
+            await removal
+        await asyncio.wait_for(upload, 30)
+        assert await backend.named("turing.md") is not None
+    await pool.close()
+    await keeper.close()
+
+
 def test_an_upload_that_was_taken_outlives_a_kill(serving, tmp_path):
     """Killed at once after the answer, the file is filed by the next server, under its track."""
     data = tmp_path / "data"
@@ -239,18 +264,53 @@ def test_an_upload_that_was_taken_outlives_a_kill(serving, tmp_path):
     assert not any((data / "inputs" / "default" / UPLOADS).rglob("*.md"))
 
 
-async def test_a_file_that_was_filed_before_a_kill_is_let_go_and_no_failure(tmp_path):
-    def server():
-        keeper = EmbeddedKeeper(EmbeddedSettings(tmp_path, embedder="none"))
-        return in_process(keeper, ServerSettings(data=tmp_path))
+def test_an_upload_that_finds_no_room_leaves_nothing_and_can_be_repeated(serving, tmp_path):
+    server = serving()
+    with httpx.Client(base_url=server.url) as client:
+        settled_over(client)  # its base is made
+        limit = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (100_000, limit[1]))
+        refused = client.post("/documents/upload", files={"file": ("a.md", b"word " * 100_000)})
+        assert refused.status_code == 507
+        assert str(tmp_path) not in refused.text
+        assert list((tmp_path / "data" / "inputs").rglob("*.md")) == []
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limit)
+        again = client.post("/documents/upload", files={"file": ("a.md", PAGE)})
+        assert again.status_code == 200
+        (row,) = settled_over(client, of=1)
+        assert row["status"] == "processed"
 
-    async with server() as client:
-        track = (await upload(client, "turing.md", PAGE)).json()["track_id"]
-        await settled(client, of=1)
-    left = tmp_path / "inputs" / "default" / UPLOADS / track / "turing.md"
-    left.parent.mkdir()
-    left.write_bytes(PAGE)
-    async with server() as client:
-        (row,) = await settled(client, of=1)
-    assert (row["file_path"], row["status"]) == ("turing.md", "processed")
-    assert not left.exists()
+
+def test_an_upload_whose_server_was_killed_between_filing_and_letting_go_is_one_row(
+    serving, tmp_path
+):
+    data = tmp_path / "data"
+    first = serving(data=data)
+    with httpx.Client(base_url=first.url) as client:
+        files = {"file": ("turing.md", PAGE)}
+        track = client.post("/documents/upload", files=files).json()["track_id"]
+        settled_over(client, of=1)
+    first.process.kill()
+    first.process.wait(30)
+    waiting = data / "inputs" / "default" / UPLOADS / track
+    waiting.mkdir(parents=True)
+    (waiting / "turing.md").write_bytes(PAGE)
+    with httpx.Client(base_url=serving(data=data).url) as client:
+        (row,) = settled_over(client, of=1)
+    assert (row["status"], row["track_id"]) == ("processed", track)
+    assert not waiting.exists()
+
+
+def test_what_a_killed_server_had_half_written_is_never_filed(serving, tmp_path):
+    """Whoever sent it was told nothing, and sends it again."""
+    uploads = tmp_path / "data" / "inputs" / "default" / UPLOADS
+    half = uploads / ".arriving-upload_20260131_120000_1a2b3c4d"
+    half.mkdir(parents=True)
+    (half / "turing.md").write_bytes(PAGE[:20])
+    server = serving()
+    with httpx.Client(base_url=server.url) as client:
+        assert settled_over(client) == []
+        files = {"file": ("turing.md", PAGE)}
+        assert client.post("/documents/upload", files=files).status_code == 200
+        settled_over(client, of=1)
+    assert not half.exists()

@@ -21,6 +21,9 @@ _PIECE = 1 << 16
 _XML = (".xml", ".rels")
 # Readers walk down recursively; documents stay far above this.
 DEEPEST = 256
+# Of one tag, comment or instruction. Parsers begin it anew with every piece that comes, which takes
+# time quadratic in its length; pictures in attributes of old drawings stay below this.
+LONGEST_TOKEN = 4 << 20
 
 
 class RefusedError(Exception):
@@ -36,7 +39,7 @@ def check_package(data: bytes, most_bytes: int) -> None:
 
     Raises:
         RefusedError: it is encrypted, climbs, unpacks to too much, or its XML
-            declares entities or is nested too deeply.
+            declares entities, is nested too deeply or holds an endless tag.
         zipfile.BadZipFile: it is damaged; `zlib.error`, `EOFError` and `ExpatError` mean the same.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as package:
@@ -74,9 +77,9 @@ def _check_content(package: zipfile.ZipFile, part: zipfile.ZipInfo, left: int) -
 
 
 def _xml_check() -> Callable[[bytes], None]:
-    """Return what reads XML along, and refuses declarations and deep nesting as they come."""
+    """Return what reads XML along, and refuses what would hurt its readers as it comes."""
     parser = expat.ParserCreate()
-    depth = 0
+    depth = seen = 0
 
     def enter(*_: object) -> None:
         nonlocal depth
@@ -96,7 +99,11 @@ def _xml_check() -> Callable[[bytes], None]:
     parser.StartDoctypeDeclHandler = declare
 
     def look(piece: bytes) -> None:
+        nonlocal seen
+        seen += len(piece)
         parser.Parse(piece)
+        if seen - parser.CurrentByteIndex > LONGEST_TOKEN:  # it counts up to what is unfinished
+            _refuse("endless-tag")
 
     return look
 

@@ -49,6 +49,10 @@ FAULTS: dict[str, Fault] = {
         "Open it in its own program and save it again.",
     ),
     "nested": Fault("The file is nested too deeply.", "Save the document anew, or simplify it."),
+    "endless-tag": Fault(
+        "The file's XML holds a tag or comment that does not end.",
+        "Open it in its own program and save it again.",
+    ),
     "reaches-out": Fault(
         "The file needs other files or the network, which are never followed.",
         "Embed what it links to, or save it as PDF.",

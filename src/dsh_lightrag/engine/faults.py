@@ -4,7 +4,8 @@ EngineError
 ├── BaseLockedError     another process has the base open for writing
 ├── BaseCorruptError    the file is damaged or is no knowledge base; it was not touched
 ├── BaseTooNewError     a newer version wrote the file; it was not touched
-├── BaseUnusableError   the file or its folder cannot be read or written, or the disk is full
+├── BaseUnusableError   the file or its folder cannot be read or written
+│   └── DiskFullError   there is no room left; what was stored before is as it was
 ├── ModelMismatchError  the base holds vectors of another embedding model
 ├── UnknownDocumentError  no document has that id
 ├── DocumentExistsError   another text is stored under that id
@@ -45,7 +46,11 @@ class BaseTooNewError(EngineError):
 
 
 class BaseUnusableError(EngineError):
-    """The operating system refuses: permissions, a read-only folder, a full disk."""
+    """The operating system refuses: permissions, a read-only folder, a file that was removed."""
+
+
+class DiskFullError(BaseUnusableError):
+    """There is no room left for what is to be written."""
 
 
 class ModelMismatchError(EngineError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.engine import writing
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _REASON_CHARACTERS = 1000
 _SUMMARY_CHARACTERS = 250
+_NAMED_IDS = 10
+_NAMED_CHARACTERS = 64
 DUPLICATE = "Identical content already exists under another filename."
 # Emptied in this order; what refers to a document or a chunk goes along with it.
 _TABLES = (
@@ -74,7 +77,7 @@ def refuse_taken(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
         "SELECT id FROM document WHERE id IN (SELECT value FROM json_each(?)) LIMIT 1",
         (json.dumps(list(ids)),),
     ).fetchone()
-    twice = next((id_ for place, id_ in enumerate(ids) if id_ in ids[:place]), None)
+    twice = next((id_ for id_, times in Counter(ids).items() if times > 1), None)
     if taken or twice:
         raise DocumentExistsError(
             f"There is a document under the id {taken[0] if taken else twice}.",
@@ -109,10 +112,17 @@ def doom(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
     ).fetchall()
     if unknown:
         raise UnknownDocumentError(
-            f"There is no document {', '.join(row[0] for row in unknown)}.",
+            f"There is no document {_some([row[0] for row in unknown])}.",
             "List the documents to see their ids.",
         )
     connection.execute("INSERT OR IGNORE INTO doomed SELECT value FROM json_each(?)", (wanted,))
+
+
+def _some(ids: Sequence[str]) -> str:
+    """Return ids as a message names them: the first few, each cut to what an id is long."""
+    named = ", ".join(one[:_NAMED_CHARACTERS] for one in ids[:_NAMED_IDS])
+    more = len(ids) - _NAMED_IDS
+    return f"{named} and {more} more" if more > 0 else named
 
 
 def doomed(connection: sqlite3.Connection) -> list[str]:

@@ -54,8 +54,9 @@ class BaseLock:
                 f"{path.name} is open in process {owner or 'unknown'}.",
                 "Use the base through that process, or stop it first.",
             ) from taken
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # only told to people; a full disk must not keep a base from going
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def close(self) -> None:
         """Give the base free; the empty lock file stays, for removing it would be a race."""

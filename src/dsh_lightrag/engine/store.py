@@ -6,6 +6,7 @@ first statement to its last, and never waits for a writer.
 
 from __future__ import annotations
 
+import os
 import queue
 import sqlite3
 import threading
@@ -13,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.engine import migrating, schema
-from dsh_lightrag.engine.faults import BaseCorruptError, BaseUnusableError
+from dsh_lightrag.engine.faults import BaseCorruptError, BaseUnusableError, DiskFullError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +35,6 @@ _REFUSALS = {
     sqlite3.SQLITE_NOMEM,
     sqlite3.SQLITE_READONLY,
     sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_TOOBIG,
@@ -63,6 +63,7 @@ class Store:
         except BaseException:  # whatever keeps it from opening, the lock is let go
             self._lock.close()
             raise
+        self._opened = path.stat()
         self._writing = threading.Lock()
         self._idle: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
         self._closed = False
@@ -86,6 +87,7 @@ class Store:
         """Run one transaction: all of it is kept and durable, or nothing of it is."""
         with self._writing, _translated(self.path):
             self._refuse_closed()
+            self._refuse_moved()
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer
@@ -150,6 +152,18 @@ class Store:
         if self._closed:
             raise BaseUnusableError(f"{self.path.name} is closed.", "Open the base again.")
 
+    def _refuse_moved(self) -> None:
+        """Refuse to write to a file that has lost its name: nobody would ever find it again."""
+        try:
+            same = os.path.samestat(self._opened, self.path.stat())
+        except OSError:
+            same = False
+        if not same:
+            raise BaseUnusableError(
+                f"{self.path.name} was moved, removed or replaced while it was open.",
+                "Stop what has it open, then put the file back.",
+            )
+
 
 @contextmanager
 def _translated(path: Path) -> Iterator[None]:
@@ -163,9 +177,11 @@ def _translated(path: Path) -> Iterator[None]:
                 f"{path.name} is damaged: {error}.",
                 "Restore the file from a copy, or move it away and insert the documents again.",
             ) from error
+        if primary == sqlite3.SQLITE_FULL:
+            raise DiskFullError("The disk is full.", "Free some space, then try again.") from error
         if primary in _REFUSALS:
             raise BaseUnusableError(
                 f"{path.name} cannot be used: {error}.",
-                "Check the free space of the disk and the rights of the folder.",
+                "Check the disk and the rights of the folder.",
             ) from error
         raise

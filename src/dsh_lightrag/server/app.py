@@ -90,6 +90,7 @@ async def _lifespan(services: Services) -> AsyncIterator[None]:
     """Take up what a last process left, serve, and let go in the order of use."""
     await services.keeper.create(DEFAULT_WORKSPACE)
     for workspace in await services.keeper.names():
+        await services.inputs.sweep(workspace)
         for waiting in await services.inputs.waiting(workspace):
             services.background.start(services.filing.file_upload(waiting))
     sweeping = asyncio.create_task(_sweep(services))

@@ -245,6 +245,7 @@ class BackendError(Exception):
     ├── UnknownDocumentsError  ids that are not in the workspace
     ├── WorkspaceUnknownError  no such workspace
     ├── WorkspaceLockedError   another process has the workspace open
+    ├── DiskFullError          there is no room left for what is to be stored
     └── WorkspaceBrokenError   the workspace cannot be opened: damaged, too new, another model
     """
 
@@ -283,6 +284,10 @@ class WorkspaceUnknownError(BackendError):
 
 class WorkspaceLockedError(BackendError):
     """Another process has the workspace open for writing."""
+
+
+class DiskFullError(BackendError):
+    """There is no room left for what is to be stored; nothing of it was."""
 
 
 class WorkspaceBrokenError(BackendError):

@@ -43,6 +43,7 @@ BACKEND_FAILURES: Mapping[type[backend.BackendError], tuple[int, str]] = {
     backend.WorkspaceUnknownError: (404, "workspace_unknown"),
     backend.WorkspaceLockedError: (503, "workspace_locked"),
     backend.WorkspaceBrokenError: (500, "workspace_broken"),
+    backend.DiskFullError: (507, "disk_full"),
     backend.BackendError: (500, "backend_failed"),
 }
 

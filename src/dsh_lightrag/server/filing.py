@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from dsh_lightrag.server.backend import BusyError, NameTakenError, NewDocument
 from dsh_lightrag.server.inputs import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import AsyncIterator, Coroutine
     from pathlib import Path
 
     from dsh_lightrag.server.backend import Backend, PipelineState
@@ -52,13 +53,26 @@ class Filing:
     async def _file_upload(self, waiting: Waiting) -> None:
         """It waits on disk until its document, or the reason, is stored."""
         try:
-            async with self._pool.lease(waiting.workspace) as backend:
+            async with self._lease(waiting.workspace) as backend:
                 await self.file(backend, waiting.path, waiting.track_id)
             await self._inputs.release(waiting)
         except Exception as error:  # noqa: BLE001 - nobody waits; the file does, for a restart
             get_logger().warning("upload_not_filed", **fault_of(error))
         finally:
             self._pending[waiting.workspace] -= 1
+
+    @contextlib.asynccontextmanager
+    async def _lease(self, workspace: str) -> AsyncIterator[Backend]:
+        """Hold a workspace open, once no removal of it goes on: one may end without it removed."""
+        while True:
+            async with contextlib.AsyncExitStack() as stack:
+                try:
+                    backend = await stack.enter_async_context(self._pool.lease(workspace))
+                except BusyError:
+                    await asyncio.sleep(_BUSY_S)
+                    continue
+                yield backend
+                return
 
     async def file(self, backend: Backend, path: Path, track_id: str) -> str | None:
         """File what a file holds; return why it could not be read, which is stored too."""
@@ -90,9 +104,9 @@ async def _insert(backend: Backend, document: NewDocument, track_id: str) -> str
         except BusyError:
             await asyncio.sleep(_BUSY_S)
         except NameTakenError as error:
-            there = await backend.named(document.file_source)
-            if there is not None and there.track_id == track_id:
-                return None  # by a process that was killed before it let go of the file
+            row = await backend.named(document.file_source)
+            if row and row.track_id == track_id:
+                return None  # filed by a server that was killed before it let go of the file
             await backend.record_failure(document.file_source, str(error), track_id)
             return str(error)
         else:

@@ -1,7 +1,8 @@
 """The input folders: files that were uploaded and wait, and files that a scan will take.
 
 `inputs/<workspace>/` is scanned. Below it, `.uploads/<track id>/` holds what was accepted and is
-not filed yet: it is on disk before its client is told so, and is taken up after a restart.
+not filed yet: it is on disk before its client is told so, and is taken up after a restart. A file
+is whole when that folder gets its name; before, the folder is called `.arriving-<track id>`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.convert import SUPPORTED, is_supported
+from dsh_lightrag.engine.schema import sync
+from dsh_lightrag.logs import get_logger
 from dsh_lightrag.server.refusal import RefusalError
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 UPLOADS = ".uploads"
+_ARRIVING = ".arriving-"
 _MIB = 1024 * 1024
 _UNSAFE = re.compile("[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 # Seen through other systems' eyes: a separator, a drive, a stream.
@@ -100,7 +104,8 @@ class Inputs:
         """Put an upload on disk, durably; it waits there until it is filed.
 
         Raises:
-            RefusalError: a file of this name lies in the folder, waits or is just arriving.
+            RefusalError: a file of this name lies in the folder, waits or is just arriving, or
+                there is no room for it.
         """
         path = self.folder(workspace) / UPLOADS / track_id / name
         if (workspace, name) in self._arriving:
@@ -109,7 +114,7 @@ class Inputs:
         try:
             if await asyncio.to_thread(self._holds, workspace, name):
                 raise _already_there(name)
-            await asyncio.to_thread(_write_durably, path, data)
+            await asyncio.to_thread(self._write, path, data)
         finally:
             self._arriving.discard((workspace, name))
         return Waiting(workspace, track_id, path)
@@ -117,6 +122,21 @@ class Inputs:
     def _holds(self, workspace: str, name: str) -> bool:
         waiting = (one.name for one in self._waiting(workspace))
         return os.path.lexists(self.folder(workspace) / name) or name in waiting
+
+    def _write(self, path: Path, data: BinaryIO) -> None:
+        """Write a file whole, or leave nothing of it; durable with every folder above it."""
+        arriving = path.parent.with_name(f"{_ARRIVING}{path.parent.name}")
+        try:
+            arriving.mkdir(parents=True)
+            _write_new(arriving / path.name, data)
+            sync(arriving)
+            arriving.rename(path.parent)
+            for folder in path.parents[1:4]:  # up to the root of all inputs
+                sync(folder)
+        except OSError as error:
+            shutil.rmtree(arriving, ignore_errors=True)
+            get_logger().warning("upload_not_kept", error=type(error).__name__)
+            raise RefusalError(507, f"The file cannot be kept: {error.strerror}.") from None
 
     async def release(self, waiting: Waiting) -> None:
         """Let go of an upload that is filed."""
@@ -127,8 +147,13 @@ class Inputs:
         return await asyncio.to_thread(lambda: list(self._waiting(workspace)))
 
     def _waiting(self, workspace: str) -> Iterator[Waiting]:
-        for path in sorted((self.folder(workspace) / UPLOADS).glob("*/*")):
+        for path in sorted((self.folder(workspace) / UPLOADS).glob("[!.]*/*")):
             yield Waiting(workspace, path.parent.name, path)
+
+    async def sweep(self, workspace: str) -> None:
+        """Remove what a server that was killed had not finished writing."""
+        for left in (self.folder(workspace) / UPLOADS).glob(f"{_ARRIVING}*"):
+            await asyncio.to_thread(shutil.rmtree, left, ignore_errors=True)
 
     async def files(self, workspace: str) -> list[Path]:
         """Return the files that a scan takes: ordinary ones of types that are read, by name."""
@@ -171,26 +196,26 @@ def read_file(path: Path, max_bytes: int) -> bytes:
 
 
 def _is_ordinary(path: Path) -> bool:
-    return stat.S_ISREG(path.lstat().st_mode)
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:  # gone since its folder was listed, or of a name that no file can have
+        return False
 
 
 def _unlink(path: Path) -> int:
+    """Remove an ordinary file; return how many there were that could be removed."""
+    if not _is_ordinary(path):
+        return 0
     try:
         path.unlink()
-    except FileNotFoundError:
+    except OSError as error:  # gone meanwhile, or the folder may not be written
+        get_logger().warning("input_not_removed", error=type(error).__name__)
         return 0
     return 1
 
 
-def _write_durably(path: Path, data: BinaryIO) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _write_new(path: Path, data: BinaryIO) -> None:
     with os.fdopen(os.open(path, _NEW, 0o600), "wb") as file:
         shutil.copyfileobj(data, file)
         file.flush()
         os.fsync(file.fileno())
-    for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

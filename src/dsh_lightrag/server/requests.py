@@ -29,12 +29,26 @@ MAX_TURNS = 128
 MAX_ROLE_CHARS = 64
 MAX_TURN_CHARS = 32_768
 MAX_RESPONSE_TYPE_CHARS = 256
-_NO_SOURCES = ("", ".", "unknown_source", "no-file-path")
+# As long as a path may be; a folder's file is called after its whole path.
+MAX_SOURCE_BYTES = 4096
+# What counts pages is a 64-bit number, also once it is multiplied.
+MAX_PAGE = 2**31 - 1
+_NO_SOURCES = ("", ".", "..", "unknown_source", "no-file-path")
 _UNSAFE = re.compile("[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _TOO_SHORT = (
     "RAG query is too short. Enter at least 3 English characters or an equivalent combination "
     "where each Chinese, Japanese or Korean character counts as 2."
 )
+
+
+def _unicode(text: str) -> str:
+    if _SURROGATE.search(text):  # it can be neither stored nor sent back
+        raise ValueError("must not contain half of a surrogate pair")
+    return text
+
+
+Unicode = Annotated[str, AfterValidator(_unicode)]
 
 
 def _not_blank(query: str) -> str:
@@ -67,7 +81,7 @@ def _turns(history: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
 
 Count = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
 Budget = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
-Keywords = Annotated[list[str], Field(max_length=MAX_KEYWORDS), AfterValidator(_short_keywords)]
+Keywords = Annotated[list[Unicode], Field(max_length=MAX_KEYWORDS), AfterValidator(_short_keywords)]
 
 
 class QueryRequest(BaseModel):
@@ -134,7 +148,7 @@ class QueryRequest(BaseModel):
             mode=self.mode,
             hl_keywords=tuple(self.hl_keywords),
             ll_keywords=tuple(self.ll_keywords),
-            history=tuple(Turn(turn["role"], turn["content"]) for turn in turns),
+            history=tuple(Turn(clean(turn["role"]), clean(turn["content"])) for turn in turns),
             enable_rerank=self.enable_rerank is not False,
             only_need_context=bool(self.only_need_context),
             only_need_prompt=bool(self.only_need_prompt),
@@ -154,6 +168,8 @@ def canonical_name(source: str) -> str:
 def _source(source: object) -> object:
     if isinstance(source, str) and (match := _UNSAFE.search(source)):
         raise ValueError(f"file_source must not contain the character U+{ord(match[0]):04X}")
+    if isinstance(source, str) and len(source.encode()) > MAX_SOURCE_BYTES:
+        raise ValueError(f"file_source must be at most {MAX_SOURCE_BYTES} bytes")
     return canonical_name(source) if isinstance(source, str) else source
 
 
@@ -190,7 +206,7 @@ class InsertTextRequest(BaseModel):
 class InsertTextsRequest(BaseModel):
     """POST /documents/texts."""
 
-    texts: Annotated[list[str], Field(min_length=1), AfterValidator(_texts)]
+    texts: Annotated[list[Unicode], Field(min_length=1), AfterValidator(_texts)]
     file_sources: list[Source] | None = None
     chunking: Chunking = None
 
@@ -212,7 +228,7 @@ class DocumentsRequest(BaseModel):
 
     status_filter: StatusName | None = None
     status_filters: list[StatusName] | None = None
-    page: int = Field(default=1, ge=1)
+    page: int = Field(default=1, ge=1, le=MAX_PAGE)
     page_size: int = Field(default=50, ge=10, le=200)
     sort_field: SortField = "updated_at"
     sort_direction: Literal["asc", "desc"] = "desc"
@@ -244,6 +260,6 @@ def _ids(ids: list[str]) -> list[str]:
 class DeleteRequest(BaseModel):
     """DELETE /documents/delete_document."""
 
-    doc_ids: Annotated[list[str], AfterValidator(_ids)]
+    doc_ids: Annotated[list[Unicode], AfterValidator(_ids)]
     delete_file: bool = False
     delete_llm_cache: bool = False

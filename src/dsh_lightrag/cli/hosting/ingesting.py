@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dsh_lightrag.cli.hosting.base import POLL_S
 from dsh_lightrag.cli.hosting.ledger import Entry
-from dsh_lightrag.cli.hosting.sources import read_source
+from dsh_lightrag.cli.hosting.sources import is_gone, read_source
 from dsh_lightrag.convert import DEFAULT_LIMITS, ConversionError, text_of
 from dsh_lightrag.errors import Code, LightRagError
 from dsh_lightrag.text import clean, clean_line
@@ -126,6 +126,8 @@ class _Run:
         stored = await self._base.documents()
         for path in sources.missing:
             self._tell(path.name, Outcome.FAILED, f"There is no file or folder {path}.")
+        for path in sources.closed:
+            self._tell(path.name, Outcome.FAILED, f"The folder {path} cannot be read.")
         if follow_deletions:
             await self._remove_gone(sources, stored)
         turns = asyncio.Semaphore(AT_ONCE)
@@ -239,7 +241,7 @@ def _refuse_another_source(source: Source, known: Entry | None, *, stored: bool)
             "Another document has this name, and it did not come from a file.",
             "Delete that document, or rename the file.",
         )
-    if known.path != str(source.path) and Path(known.path).exists():
+    if known.path != str(source.path) and not is_gone(Path(known.path)):
         raise ConversionError(
             f"The document of this name came from {known.path}.",
             "Ingest a folder that holds both files, or rename one of them.",

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dsh_lightrag.cli.hosting.sources import is_gone
 from dsh_lightrag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Ledger:
             for entry in self._entries.values()
             if Path(entry.path).is_relative_to(root)
             and entry.name not in there
-            and not Path(entry.path).exists()
+            and is_gone(Path(entry.path))
         ]
 
     def add(self, entry: Entry) -> None:

@@ -2,24 +2,31 @@
 
 A document is called after its file. Of a folder's file the path below the folder counts, its parts
 joined by two underscores: `guide/setup.md` is filed as `guide__setup.md`, so that files of one name
-in different folders are different documents.
+in different folders are different documents. Names are those that the server's list will show:
+what no text may hold, such as half a character, is replaced, and a parser's hint is left out.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.convert import ConversionError, is_supported
+from dsh_lightrag.text import clean_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 JOINT = "__"
+_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+# `report.[native].pdf` tells LightRAG's parser what to do, and is filed as `report.pdf`.
+_PARSER_HINT = re.compile(r"\.\[[^\[\]/]*\](?=\.[^./]+$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,42 +46,61 @@ class Sources:
         left_out: how many files of a folder are of types that are not read.
         roots: the folders that were walked.
         missing: paths that were given and are not there, or are no files.
+        closed: folders below the roots that cannot be read.
     """
 
     files: tuple[Source, ...]
     left_out: int
     roots: tuple[Path, ...]
     missing: tuple[Path, ...]
+    closed: tuple[Path, ...] = ()
 
 
 def sources_of(paths: Iterable[Path]) -> Sources:
     """Find the files of paths; hidden ones and links inside folders are left out."""
     files: dict[Path, Source] = {}
     left_out = 0
-    roots, missing = [], []
+    roots: list[Path] = []
+    missing: list[Path] = []
+    closed: list[Path] = []
     for path in (Path(os.path.abspath(given)) for given in paths):  # noqa: PTH100 - links stay
-        if path.is_dir():
+        # Not the methods of paths: these raise where a folder above cannot be looked into.
+        if os.path.isdir(path):  # noqa: PTH112 - as said
             roots.append(path)
-            for file in _walked(path):
+            for file in _walked(path, closed):
                 if is_supported(file.name):
                     files.setdefault(file, Source(file, _name_below(path, file)))
                 else:
                     left_out += 1
-        elif path.is_file():
-            files.setdefault(path, Source(path, path.name))
+        elif os.path.isfile(path):  # noqa: PTH113 - as said
+            files.setdefault(path, Source(path, _listed_as(path.name)))
         else:
             missing.append(path)
     ordered = sorted(files.values(), key=lambda source: source.name)
-    return Sources(tuple(ordered), left_out, tuple(roots), tuple(missing))
+    return Sources(tuple(ordered), left_out, tuple(roots), tuple(missing), tuple(closed))
 
 
-def _walked(root: Path) -> Iterator[Path]:
-    for folder, folders, names in os.walk(root):
+def _walked(root: Path, closed: list[Path]) -> Iterator[Path]:
+    """Yield the ordinary files below a folder; folders that refuse to be read go to `closed`."""
+    for folder, folders, names in os.walk(root, onerror=lambda error: closed.append(_of(error))):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             path = Path(folder, name)
             if not name.startswith(".") and _is_ordinary(path):
                 yield path
+
+
+def _of(error: OSError) -> Path:
+    return Path(error.filename)
+
+
+def is_gone(path: Path) -> bool:
+    """Tell whether a path leads nowhere; one that cannot be looked at may be there."""
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno in _NOWHERE
+    return False
 
 
 def _is_ordinary(path: Path) -> bool:
@@ -85,7 +111,11 @@ def _is_ordinary(path: Path) -> bool:
 
 
 def _name_below(root: Path, file: Path) -> str:
-    return JOINT.join(file.relative_to(root).parts)
+    return _listed_as(JOINT.join(file.relative_to(root).parts))
+
+
+def _listed_as(name: str) -> str:
+    return _PARSER_HINT.sub("", clean_line(name).strip())
 
 
 def read_source(source: Source, most: int) -> tuple[bytes, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from dsh_lightrag import engine
 from dsh_lightrag.engine import (
     BaseCorruptError,
     BaseLockedError,
@@ -18,6 +19,7 @@ from dsh_lightrag.engine import (
 )
 from dsh_lightrag.server.backend import (
     BackendError,
+    DiskFullError,
     ModelFailedError,
     NameTakenError,
     UnknownDocumentsError,
@@ -33,6 +35,7 @@ _TABLE: dict[type[EngineError], type[BackendError]] = {
     BaseCorruptError: WorkspaceBrokenError,
     BaseTooNewError: WorkspaceBrokenError,
     BaseUnusableError: WorkspaceBrokenError,
+    engine.DiskFullError: DiskFullError,
     ModelMismatchError: WorkspaceBrokenError,
     UnknownDocumentError: UnknownDocumentsError,
     DocumentExistsError: NameTakenError,
