@@ -34,6 +34,7 @@ from serving import Texts, machine
 
 from dsh_lightrag.cli.gateway.flags import DATABASE_VARIABLE
 from dsh_lightrag.cli.gateway.place import running_gateway
+from dsh_lightrag.server.settings import ServerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,8 +42,12 @@ if TYPE_CHECKING:
 COMMAND = [sys.executable, "-m", "dsh_lightrag", "gateway"]
 PARTS = ("knowledge server", "worker", "API")
 MIB = 1024
-INGESTING_BASES, HELD_DOCUMENTS = 10, 100
+INGESTING_BASES, HELD_DOCUMENTS = 10, 50
 COLD = 20
+AT_ONCE = 8
+MOST_OPEN = ServerSettings.__dataclass_fields__["most_open"].default
+# In every text and question, so that every search finds something.
+COMMON = "harbour"
 PATIENCE_S = 900.0
 QUOTA = "1000000"
 UNFINISHED = (
@@ -62,8 +67,7 @@ def gateway_up(data: Path) -> Iterator[tuple[str, list[int]]]:
         arguments.append("--allow-root")
     with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True) as up:  # noqa: S603 - our own command
         try:
-            assert up.stdout is not None
-            words = up.stdout.readline().split()
+            words = up.stdout.readline().split() if up.stdout else []
             if not words:
                 raise SystemExit("the gateway did not start")
             children = Path(f"/proc/{up.pid}/task/{up.pid}/children").read_text(encoding="ascii")
@@ -109,18 +113,22 @@ class Gateway:
     tokens: dict[str, dict[str, str]] = field(default_factory=dict)
 
     async def base(self, name: str) -> str:
-        """Make a base and a session token for it; return its id."""
-        made = await self._post("/knowledge-bases", name=name)
-        issued = await self._post("/session-tokens", sessionId=name, baseIds=[made["id"]])
-        self.tokens[made["id"]] = {"authorization": f"Bearer {issued['token']}"}
-        return str(made["id"])
+        """Make a base; return its id."""
+        return str((await self._post("/knowledge-bases", name=name))["id"])
+
+    async def open_sessions(self, bases: list[str]) -> None:
+        """Take a session token for each base that has none yet."""
+        for base in bases:
+            if base not in self.tokens:
+                issued = await self._post("/session-tokens", sessionId="bench", baseIds=[base])
+                self.tokens[base] = {"authorization": f"Bearer {issued['token']}"}
 
     async def put(self, base: str, external_id: str, text: str) -> float:
         """Put a text; return the seconds until it was acknowledged."""
         begun = time.perf_counter()
         answer = await self.http.put(
             f"/knowledge-bases/{base}/documents/text",
-            json={"externalId": external_id, "text": text},
+            json={"externalId": external_id, "text": f"{text} {COMMON}"},
             headers=self.key,
         )
         took = time.perf_counter() - begun
@@ -129,7 +137,7 @@ class Gateway:
 
     async def search(self, base: str, question: str) -> float:
         """Search a base over MCP; return the seconds."""
-        arguments = {"query": question, "mode": "naive"}
+        arguments = {"query": f"{question} {COMMON}", "mode": "naive"}
         message = {
             "jsonrpc": "2.0",
             "id": 1,
@@ -196,20 +204,26 @@ async def many_bases(
     for size in asked.bases:
         begun = time.perf_counter()
         while len(bases) < size:
-            bases.append(await gateway.base(f"base {len(bases)}"))
-            held = HELD_DOCUMENTS if len(bases) == 1 else 1
-            for number in range(held):
-                await gateway.put(bases[-1], f"doc-{number}", texts.text())
+            numbers = range(len(bases), min(size, len(bases) + AT_ONCE))
+            fresh = await asyncio.gather(*(gateway.base(f"base {number}") for number in numbers))
+            puts = [
+                gateway.put(base, f"doc-{number}", texts.text())
+                for place, base in enumerate(fresh)
+                for number in range(HELD_DOCUMENTS if not bases and not place else 1)
+            ]
+            await asyncio.gather(*puts)
+            bases += fresh
         await gateway.indexed()
+        # The first bases were opened the longest ago, and those are searched.
+        warm = bases[: 1 + COLD]
+        await gateway.open_sessions(warm)
         made = f"made and indexed in {time.perf_counter() - begun:.0f} s"
         memory[size] = [resident_mib(pid) for pid in pids]
         told = ", ".join(f"{part} {mib:.0f}" for part, mib in zip(PARTS, memory[size], strict=True))
         table.write(f"memory at {size} base(s), MiB", "", "", "", "", f"{told}; {made}")
-        if size > 1:
-            # The first bases were opened the longest ago; what is still open is not cold.
-            cold = [await gateway.search(base, texts.question()) for base in bases[1 : 1 + COLD]]
+        if size > MOST_OPEN + COLD:
+            cold = [await gateway.search(base, texts.question()) for base in warm[1:]]
             table.times(f"first search of a closed base, {size} bases", cold)
-        warm = bases[: 1 + COLD]
         await gateway.search(warm[0], texts.question())
         found = [
             await gateway.search(base, texts.question())
@@ -232,6 +246,7 @@ async def ingestion(
         return [await gateway.search(base, texts.question()) for _ in range(asked.searches // 2)]
 
     others = [await gateway.base(f"ingesting {number}") for number in range(INGESTING_BASES)]
+    await gateway.open_sessions([base])
     before = await idle()
     took: list[float] = []
     during: list[float] = []

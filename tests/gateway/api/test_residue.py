@@ -29,9 +29,7 @@ def core(folder, url, model):
     """LightRAG's core with all its storages in the gateway's own database, as `gateway up` does."""
     chat, embedder = (Endpoint(model.url, name) for name in (CHAT_MODEL, EMBEDDING_MODEL))
     # A bag of words lies farther from every question than a real embedding does.
-    return keeper_of(
-        CoreSettings(folder, chat, embedder, database_url=url, cosine_threshold=0.1)
-    )
+    return keeper_of(CoreSettings(folder, chat, embedder, database_url=url, cosine_threshold=0.1))
 
 
 def tables_with(url, marker):
@@ -52,9 +50,7 @@ def tables_with(url, marker):
 
 def files_with(folder, marker):
     """Return the files whose path or bytes hold the marker; databases' logs and indexes too."""
-    found = [
-        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
-    ]
+    found = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
     return {
         name
         for name in found
@@ -98,7 +94,7 @@ async def removed(url, base_id):
     query = "SELECT FROM gateway_knowledge_base WHERE id = %s"
     with anyio.fail_after(BOUND_S):
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-            while (await connection.execute(query, (base_id,))).rowcount:
+            while (await connection.execute(query, (base_id,))).rowcount:  # noqa: ASYNC110 - as above
                 await anyio.sleep(0.05)
 
 
