@@ -16,7 +16,8 @@ from dsh_lightrag.gateway.database import migrate, parse_url
 from dsh_lightrag.logs import without_info
 
 TESTS = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "gateway"), str(TESTS / "gateway" / "api")]
+# In place of this script's own folder, whose `mcp.py` would hide the SDK of that name.
+sys.path[:1] = [str(TESTS), str(TESTS / "gateway"), str(TESTS / "gateway" / "api")]
 from isolation import NAMES, World  # noqa: E402 - the tests' own world, found through the path
 
 from postgres import running_postgres  # noqa: E402 - as above

@@ -10,7 +10,7 @@ from sqlalchemy import func, select, text, update
 
 from dsh_lightrag.demo.stub_model import CHAT_MODEL, Backend, StubModel
 from dsh_lightrag.errors import Code, LightRagError
-from dsh_lightrag.gateway import bases, ingest, outcomes, progress
+from dsh_lightrag.gateway import bases, ingest, outcomes, progress, worker
 from dsh_lightrag.gateway.documents import FilePut, UrlPut
 from dsh_lightrag.gateway.tables import Content, IndexedText, KnowledgeBase, UsageLedger
 from dsh_lightrag.server.endpoint import Endpoint
@@ -364,3 +364,14 @@ async def test_a_slow_model_holds_no_worker_and_its_tokens_are_counted(
         row = await shelf.until("a", "indexed", "failed")
     assert (row.status, row.tokens_counted) == ("indexed", True)
     assert row.tokens_spent > 0
+
+
+async def test_the_jobs_of_a_base_follow_each_other_without_waiting_for_the_clock(
+    database, server, shelf, monkeypatch
+):
+    monkeypatch.setattr(worker, "POLL_S", 600.0)
+    for name in "abcd":
+        await shelf.put(name, f"The lighthouse of {name} burns whale oil.")
+    async with working(database, server):
+        for name in "abcd":
+            await shelf.until(name, "indexed")
