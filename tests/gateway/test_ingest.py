@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -174,6 +175,52 @@ async def test_an_address_is_fetched_by_the_worker_and_its_failure_is_told(datab
         missing = await shelf.until("missing", "indexed", "failed")
     assert (missing.status, missing.error) == ("failed", "The URL answered 404.")
     assert "Käse" in (await passages(server, shelf.base.workspace, "Brot"))[0]
+
+
+@pytest.mark.parametrize("charset", ["unicode_escape", "undefined", "idna", "punycode", "hex", "?"])
+async def test_a_charset_that_no_text_is_in_is_not_believed(database, server, shelf, charset):
+    async def fetch(_url):
+        return Page(b"A plain page. \\ud800" * 10_000, "text/plain", charset)
+
+    await shelf.put("page", UrlPut("https://example.org/page"), source="url")
+    async with working(database, server, fetch):
+        assert (await shelf.until("page", "indexed", "failed")).status == "indexed"
+
+
+async def test_a_fetch_that_breaks_is_an_attempt_and_not_repeated_at_once(database, server, shelf):
+    asked = []
+
+    async def fetch(url):
+        asked.append(url)
+        raise RuntimeError(url)
+
+    await shelf.put("page", UrlPut("https://example.org/page"), source="url")
+
+    async def tried():
+        row = await shelf.get("page")
+        return row if row.attempts else None
+
+    async with working(database, server, fetch):
+        row = await eventually(tried)
+    assert (row.status, row.error_code, len(asked)) == ("pending", "server-error", 1)
+    assert row.retry_at > datetime.now(UTC)
+
+
+async def test_a_site_that_asks_to_wait_for_years_is_asked_again_within_the_hour(
+    database, server, shelf
+):
+    async def fetch(_url):
+        raise LightRagError(Code.SERVER_ERROR, "Down.", retry_after_s=10**12)
+
+    await shelf.put("page", UrlPut("https://example.org/page"), source="url")
+
+    async def waits():
+        row = await shelf.get("page")
+        return row if row.retry_at else None
+
+    async with working(database, server, fetch):
+        row = await eventually(waits)
+    assert row.retry_at < datetime.now(UTC) + timedelta(hours=1)
 
 
 async def test_a_text_of_blanks_fails_instead_of_being_indexed(database, server, shelf):

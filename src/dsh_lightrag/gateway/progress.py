@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS = 5
 # How soon a text is looked at again that the server is still working on.
 WATCH_AGAIN_S = 2.0
+# The longest wait that anybody else may ask for: a Retry-After can name any year.
+LONGEST_WAIT_S = 3600.0
 UNFINISHED = ("pending", "indexing")
 
 
@@ -112,6 +114,7 @@ async def wait(database: Database, work: Work, waits: Waits) -> None:
         after_s = waits.after_s
         if after_s is None:
             after_s = backoff_s(times, tried=waits.attempt)
+        after_s = min(after_s, LONGEST_WAIT_S)
         document.deferrals += 1
         document.status = "pending"
         document.error_code, document.error = waits.code, waits.message[:MAX_ERROR]

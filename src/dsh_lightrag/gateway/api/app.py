@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from dsh_lightrag.gateway.desk import Desk
 
 MCP_PATH = "/mcp"
-# JSON may spell a character in six bytes; what is longer than its text could be is refused.
+# Half as much again as the longest text in ASCII: one in wider letters has to be shorter, or else
+# a body could take six times the memory of its text.
 LARGER = (
     (r"/knowledge-bases/[^/]+/documents/text", 6 * MAX_TEXT_CHARS // 4),
     (r"/knowledge-bases/[^/]+/documents/upload", MAX_UPLOAD_BYTES),
