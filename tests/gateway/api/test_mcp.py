@@ -213,6 +213,15 @@ async def test_an_id_that_no_document_can_have_is_told_and_is_no_fault(gateway):
     assert refused["_meta"][ERROR_KEY]["code"] == "invalid-argument"
 
 
+async def test_no_stream_is_opened_that_could_outlive_its_token(gateway):
+    _, key = await gateway.team()
+    _, token = await gateway.token(key, [await gateway.base(key)])
+    accept = {"accept": "text/event-stream", "mcp-protocol-version": "2025-11-25"}
+    for method in ("GET", "DELETE"):
+        answer = await gateway.http.request(method, "/mcp", headers=accept | token)
+        assert answer.status_code == 405
+
+
 async def test_an_unknown_tool_is_a_protocol_error(gateway):
     _, key = await gateway.team()
     _, token = await gateway.token(key, [await gateway.base(key)])

@@ -73,7 +73,8 @@ def app_of(desk: Desk, entry: Entry | None = None) -> ASGIApp:
     knowledge = KnowledgeMcp(desk)
     app = routes_of(desk)
     app.router.lifespan_context = lambda _app: knowledge.running()
-    app.router.routes.append(Route(MCP_PATH, knowledge))
+    # No GET: without sessions its stream would carry nothing, never end, and outlive its token.
+    app.router.routes.append(Route(MCP_PATH, knowledge, methods=["POST"]))
     entry = entry or Entry()
     entry = Entry(hosts=entry.hosts, origins=entry.origins, larger=LARGER)
     inner = Audited(Authenticated(app, desk.identities), desk.identities)
