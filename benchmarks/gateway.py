@@ -233,7 +233,14 @@ async def many_bases(
     small, large = asked.bases[0], asked.bases[-1]
     if large > small:
         idle = (sum(memory[large]) - sum(memory[small])) / (large - small)
-        table.write("an idle base, MiB", "", "", "", "", f"{idle:.3f} (aim at most 0.3)")
+        table.write(
+            f"a further base, MiB (at most {MOST_OPEN} open)",
+            "",
+            "",
+            "",
+            "",
+            f"{idle:.3f} (aim at most 0.3)",
+        )
     return bases
 
 
