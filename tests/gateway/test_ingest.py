@@ -11,7 +11,7 @@ from sqlalchemy import func, select, text, update
 
 from dsh_lightrag.demo.stub_model import CHAT_MODEL, Backend, StubModel
 from dsh_lightrag.errors import Code, LightRagError
-from dsh_lightrag.gateway import bases, ingest, outcomes, progress, worker
+from dsh_lightrag.gateway import bases, ingest, outcomes, progress, removal, worker
 from dsh_lightrag.gateway.documents import FilePut, UrlPut
 from dsh_lightrag.gateway.tables import Content, IndexedText, KnowledgeBase, UsageLedger
 from dsh_lightrag.server.endpoint import Endpoint
@@ -68,6 +68,40 @@ async def test_a_document_is_indexed_found_and_replaced_by_its_next_version(
         await eventually(only_the_new_one)
     found = await passages(server, shelf.base.workspace, "lighthouse Oslo")
     assert ["electricity" in one for one in found] == [True]
+
+
+class DroppedBeforeFiling(httpx.AsyncBaseTransport):
+    """The way to the real server, on which a base is deleted just before a text gets there."""
+
+    def __init__(self, door, drop):
+        self.door, self.drop = door, drop
+
+    async def handle_async_request(self, request):
+        if request.url.path == "/documents/text" and self.drop:
+            drop, self.drop = self.drop, None
+            await drop()
+        return await self.door.handle_async_request(request)
+
+
+async def test_a_text_that_comes_late_makes_no_workspace_of_a_base_that_was_deleted(
+    database, tmp_path, shelf
+):
+    put = await shelf.put("a", "A late text about herons.")
+    async with served(tmp_path) as door:
+        server = knowledge(door)
+
+        async def drop():
+            async with database.sessions.begin() as session:
+                await bases.delete_base(session, shelf.team_id, shelf.base.id)
+            await removal.drop_base(database, server, shelf.base.id)
+
+        late = knowledge(DroppedBeforeFiling(door, drop))
+        await ingest.Indexer(database, late).index(put.document.id)
+        http = httpx.AsyncClient(transport=door, base_url="http://127.0.0.1:9621")
+        left = (await http.get("/workspaces")).json()
+
+    assert await rows_of(database, KnowledgeBase) == 0
+    assert shelf.base.workspace not in str(left)
 
 
 async def test_what_is_put_twice_before_a_worker_looks_is_indexed_once(database, server, shelf):

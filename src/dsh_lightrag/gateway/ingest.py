@@ -191,8 +191,21 @@ class Indexer:
                 await self._mark(filed.id, "waiting")
                 raise
             track_id = known.track_id or ""
+        await self._drop_if_deleted(work)
         await self._mark(filed.id, "filed", track_id)
         return _Filed(filed.id, filed.file_name, "filed", track_id)
+
+    async def _drop_if_deleted(self, work: Work) -> None:
+        """Take back a workspace that filing made anew while its base was being deleted.
+
+        Raises:
+            Superseded: it was; nobody else would look for it any more.
+        """
+        async with self._database.sessions() as session:
+            base = await session.get(KnowledgeBase, work.base_id)
+        if base is None or base.state != "active":
+            await self._server.drop(work.workspace)
+            raise Superseded
 
     async def _watch(self, work: Work, filed: _Filed) -> Document:
         """Return the server's row once it says how indexing ended.
