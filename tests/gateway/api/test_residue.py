@@ -12,7 +12,7 @@ from psycopg import sql
 from dsh_lightrag.demo.stub_model import CHAT_MODEL, EMBEDDING_MODEL, StubModel
 from dsh_lightrag.server.core import CoreSettings, keeper_of
 from dsh_lightrag.server.embedded import EmbeddedKeeper, EmbeddedSettings
-from dsh_lightrag.server.models import Endpoint
+from dsh_lightrag.server.endpoint import Endpoint
 
 GONE, KEPT = "zyxquorvane", "zyxpalimdor"
 USER_TABLES = (
