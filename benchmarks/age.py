@@ -19,7 +19,7 @@ import asyncpg
 from dsh_lightrag.demo.stub_model import CHAT_MODEL, EMBEDDING_MODEL, StubModel
 from dsh_lightrag.server.backend import Ask, Backend, NewDocument
 from dsh_lightrag.server.core import CoreSettings, Graph, keeper_of
-from dsh_lightrag.server.models import Endpoint
+from dsh_lightrag.server.endpoint import Endpoint
 
 TEXTS = {
     "kb_one": "Marie Curie discovered polonium together with Pierre Curie in Paris.",

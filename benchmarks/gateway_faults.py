@@ -5,7 +5,7 @@ moment, starts it again, and waits for the queue to drain. Then every document t
 must be indexed in its newest version, that version must be found and be the only one on the server,
 deleted documents must be gone, and no job may be left.
 
-    python benchmarks/gateway_faults.py --runs 50 --out benchmarks/results/gateway_faults.json
+    python benchmarks/gateway_faults.py --runs 50 --out faults.json
 
 As root the database runs as the system user `pgserver`. Exits with 1 when a run broke the rule.
 """
@@ -15,7 +15,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -46,6 +48,7 @@ from dsh_lightrag.server.embedded.keeper import EmbeddedKeeper, EmbeddedSettings
 from dsh_lightrag.server.serve import serve
 from dsh_lightrag.server.settings import ServerSettings
 
+DATABASE_URL = "GATEWAY_FAULTS_DATABASE_URL"
 PARTS = ("worker", "server", "database")
 BASES = 3
 IDS = 6
@@ -58,8 +61,8 @@ AWAY = (DBAPIError, psycopg.OperationalError, OSError)
 # --- the parts, each a process ----------------------------------------------------------------
 
 
-async def run_worker(database_url: str, server_url: str) -> None:
-    database = Database(database_url)
+async def run_worker(server_url: str) -> None:
+    database = Database(os.environ[DATABASE_URL])
     server = KnowledgeServer(LightRagSettings(endpoint=server_url))
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
@@ -95,12 +98,16 @@ class Stage:
             self.postgres.start()
             return
         arguments = {
-            "worker": [self.postgres.url, self.server_url],
+            "worker": [self.server_url],
             "server": [str(self.folder / "server"), str(self.port)],
         }[part]
         with (self.folder / f"{part}.log").open("ab") as log:
             self.processes[part] = subprocess.Popen(  # noqa: S603 - this very script
-                [sys.executable, __file__, "part", part, *arguments], stdout=log, stderr=log
+                [sys.executable, __file__, "part", part, *arguments],
+                stdout=log,
+                stderr=log,
+                # Not an argument: those are everybody's to read.
+                env=os.environ | {DATABASE_URL: self.postgres.url},
             )
         if part == "server":
             wait_for_http(f"{self.server_url}/health")
@@ -305,6 +312,7 @@ def main() -> int:
         table = asyncio.run(runs_of(stage, asked.runs, asked.seed))
     finally:
         stage.close()
+        shutil.rmtree(folder, ignore_errors=True)
     print(json.dumps({key: table[key] for key in ("runs", "seed", "documents", "broken")}))
     if asked.out:
         asked.out.parent.mkdir(parents=True, exist_ok=True)

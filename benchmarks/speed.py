@@ -202,6 +202,8 @@ def measure(folder: Path, chunks: int, *, peer: bool) -> None:
         start = resident()
         stores = None
         if peer:
+            import file_stores  # noqa: F401, PLC0415 - its import is not part of the opening
+
             made: list[FileStores] = []
             opening = once(lambda: made.append(opened_stores(folder, chunks)))
             stores = made[0]

@@ -105,7 +105,7 @@ def recorded(
         raise
     except Exception as error:  # a bug: logged without its message, which may hold user text
         level = failure or "warning"  # who wants no failures told still wants to hear of this
-        facts |= {"error": type(error).__name__, "frames": frames_of(error)}
+        facts |= fault_of(error)
         raise
     finally:
         if level is not None:
@@ -130,6 +130,11 @@ def _drop_unwanted(_logger: WrappedLogger, method: str, event: EventDict) -> Eve
     if method == "info" and _WITHOUT_INFO.get():
         raise DropEvent
     return event
+
+
+def fault_of(error: BaseException) -> dict[str, object]:
+    """Return what a record tells of an error that nobody is told of: its kind and its place."""
+    return {"error": type(error).__name__, "frames": frames_of(error)}
 
 
 def frames_of(error: BaseException) -> list[str]:

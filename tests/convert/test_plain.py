@@ -103,6 +103,14 @@ def test_a_page_is_read_in_the_encoding_that_it_declares():
     assert refusal("a.html", page.replace(b"windows-1251", b"base64"))
 
 
+@pytest.mark.parametrize("charset", ["punycode", "unicode_escape", "idna", "rot13", "undefined"])
+def test_a_page_that_declares_what_no_page_is_in_is_read_all_the_same(charset):
+    page = f"<meta charset={charset}><p>text \\ud800-".encode() + b"9a" * 200_000
+    begin = time.process_time()
+    assert text_of("a.html", page).startswith("text \\ud800-9a")
+    assert time.process_time() - begin < 10
+
+
 @pytest.mark.parametrize(
     "piece", ["<!--", "<a b='", '<a b="', "<", "</", "<script>", "&#" + "9" * 5000, "<p a=" + " "]
 )

@@ -8,17 +8,25 @@ import helm_python as helm
 import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from dsh_lightrag.cli.app import app
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm"
 DIGEST = "sha256:" + "a" * 64
 OURS = {"image": {"repository": "registry.example/dsh-lightrag", "digest": DIGEST}}
 BUNDLED = OURS | {"postgres": {"bundled": True}}
-EMBEDDED = OURS | {"server": {"backend": "embedded"}}
 MODELS = OURS | {
-    "models": {"chatUrl": "https://models.example/v1", "chatModel": "m"},
+    "models": {
+        "chatUrl": "https://models.example/v1",
+        "chatModel": "m",
+        "embedder": "https://models.example/v1",
+        "embedderModel": "e",
+    },
     "secrets": {"models": {"name": "models", "key": "key"}},
 }
-CONFIGURATIONS = {"external": OURS, "bundled": BUNDLED, "embedded": EMBEDDED, "models": MODELS}
+LIGHTRAG = MODELS | {"server": {"backend": "lightrag"}}
+CONFIGURATIONS = {"external": OURS, "bundled": BUNDLED, "models": MODELS, "lightrag": LIGHTRAG}
 
 
 def rendered(values):
@@ -70,6 +78,20 @@ def test_the_strict_check_sees_a_misspelt_field():
 
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(server, "1.31", strict=True)
+
+
+@pytest.mark.parametrize("values", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_every_command_is_one_that_the_program_takes(values):
+    resources = rendered(values)
+    ours = [box for box in containers(resources) if box["name"] != "postgres"]
+    probes = [
+        box["readinessProbe"]["exec"]["command"][1:] for box in ours if box["name"] == "worker"
+    ]
+
+    assert {box["name"] for box in ours} == {"api", "worker", "server", "migrate"}
+    for arguments in [*(box["args"] for box in ours), *probes]:
+        told = CliRunner().invoke(app, [*arguments, "--help"])
+        assert told.exit_code == 0, told.output
 
 
 @pytest.mark.parametrize("values", CONFIGURATIONS.values(), ids=CONFIGURATIONS)

@@ -114,6 +114,8 @@ def test_a_name_that_leads_to_no_other_passage_leaves_the_two_signal_answer_bit_
         leading = engine.query("address for a Raspberry Pi", Mode.MIX)
 
     assert (alone.gate, alone.hits) == (0.0, two.hits)
+    # What the question speaks of is told all the same.
+    assert "Raspberry Pi" in {entity.name for entity in alone.entities}
     assert leading.gate > 0
     assert "visit" in {hit.chunk.source for hit in leading.hits}
 

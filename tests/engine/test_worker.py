@@ -54,6 +54,25 @@ def test_a_worker_survives_a_model_that_is_down_and_says_so(path, embedder):
         assert engine.documents()[0].status == DocumentStatus.PROCESSED
 
 
+def test_a_bug_in_a_step_is_a_fault_without_its_words_and_the_work_goes_on(path, embedder):
+    broken, embed = True, embedder.embed
+
+    def sometimes(texts, *, query):
+        if broken:
+            raise ZeroDivisionError(*texts)
+        return embed(texts, query=query)
+
+    embedder.embed = sometimes
+    with Engine.open(path, embedder=embedder) as engine, Worker(engine, rest=0.01) as worker:
+        engine.insert(Document("A secret document"))
+        until(lambda: worker.fault is not None)
+        assert "ZeroDivisionError" in worker.fault.problem
+        assert "secret" not in str(worker.fault)
+
+        broken = False
+        until(lambda: engine.progress().pending == 0 and worker.fault is None)
+
+
 def test_a_text_that_a_model_refuses_is_given_up_and_holds_up_no_other(path, embedder):
     embed = embedder.embed
 

@@ -124,21 +124,6 @@ async def test_another_teams_base_does_not_exist(database, team_id):
         assert await bases.list_bases(session, other) == []
 
 
-async def test_an_agents_base_answers_that_agent_alone(database, team_id):
-    own = await make_base(database, team_id, agent_id="one")
-    shared = await make_base(database, team_id)
-    async with database.sessions() as session:
-        assert (await bases.answering_base(session, team_id, "one", own.id)).id == own.id
-        assert (await bases.answering_base(session, team_id, "two", shared.id)).id == shared.id
-        for agent in ("two", None):
-            with pytest.raises(LightRagError) as raised:
-                await bases.answering_base(session, team_id, agent, own.id)
-            assert raised.value.code is Code.NOT_FOUND
-        listed = await bases.list_bases(session, team_id, agent_id="two")
-        assert [base.id for base in listed] == [shared.id]
-        assert len(await bases.list_bases(session, team_id)) == 2
-
-
 async def test_a_deleted_base_is_gone_at_once_and_its_jobs_with_it(database, team_id):
     base = await make_base(database, team_id)
     await put(database, base)

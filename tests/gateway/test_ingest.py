@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
 from sqlalchemy import func, select, text, update
 
+from dsh_lightrag.demo.stub_model import CHAT_MODEL, Backend, StubModel
 from dsh_lightrag.errors import Code, LightRagError
-from dsh_lightrag.gateway import bases
+from dsh_lightrag.gateway import bases, ingest, outcomes, progress, removal, worker
 from dsh_lightrag.gateway.documents import FilePut, UrlPut
 from dsh_lightrag.gateway.tables import Content, IndexedText, KnowledgeBase, UsageLedger
+from dsh_lightrag.server.endpoint import Endpoint
 
 from .harness import Shelf, eventually, filed, knowledge, passages, served, working
 
@@ -65,6 +68,40 @@ async def test_a_document_is_indexed_found_and_replaced_by_its_next_version(
         await eventually(only_the_new_one)
     found = await passages(server, shelf.base.workspace, "lighthouse Oslo")
     assert ["electricity" in one for one in found] == [True]
+
+
+class DroppedBeforeFiling(httpx.AsyncBaseTransport):
+    """The way to the real server, on which a base is deleted just before a text gets there."""
+
+    def __init__(self, door, drop):
+        self.door, self.drop = door, drop
+
+    async def handle_async_request(self, request):
+        if request.url.path == "/documents/text" and self.drop:
+            drop, self.drop = self.drop, None
+            await drop()
+        return await self.door.handle_async_request(request)
+
+
+async def test_a_text_that_comes_late_makes_no_workspace_of_a_base_that_was_deleted(
+    database, tmp_path, shelf
+):
+    put = await shelf.put("a", "A late text about herons.")
+    async with served(tmp_path) as door:
+        server = knowledge(door)
+
+        async def drop():
+            async with database.sessions.begin() as session:
+                await bases.delete_base(session, shelf.team_id, shelf.base.id)
+            await removal.drop_base(database, server, shelf.base.id)
+
+        late = knowledge(DroppedBeforeFiling(door, drop))
+        await ingest.Indexer(database, late).index(put.document.id)
+        http = httpx.AsyncClient(transport=door, base_url="http://127.0.0.1:9621")
+        left = (await http.get("/workspaces")).json()
+
+    assert await rows_of(database, KnowledgeBase) == 0
+    assert shelf.base.workspace not in str(left)
 
 
 async def test_what_is_put_twice_before_a_worker_looks_is_indexed_once(database, server, shelf):
@@ -174,6 +211,52 @@ async def test_an_address_is_fetched_by_the_worker_and_its_failure_is_told(datab
     assert "Käse" in (await passages(server, shelf.base.workspace, "Brot"))[0]
 
 
+@pytest.mark.parametrize("charset", ["unicode_escape", "undefined", "idna", "punycode", "hex", "?"])
+async def test_a_charset_that_no_text_is_in_is_not_believed(database, server, shelf, charset):
+    async def fetch(_url):
+        return Page(b"A plain page. \\ud800" * 10_000, "text/plain", charset)
+
+    await shelf.put("page", UrlPut("https://example.org/page"), source="url")
+    async with working(database, server, fetch):
+        assert (await shelf.until("page", "indexed", "failed")).status == "indexed"
+
+
+async def test_a_fetch_that_breaks_is_an_attempt_and_not_repeated_at_once(database, server, shelf):
+    asked = []
+
+    async def fetch(url):
+        asked.append(url)
+        raise RuntimeError(url)
+
+    await shelf.put("page", UrlPut("https://example.org/page"), source="url")
+
+    async def tried():
+        row = await shelf.get("page")
+        return row if row.attempts else None
+
+    async with working(database, server, fetch):
+        row = await eventually(tried)
+    assert (row.status, row.error_code, len(asked)) == ("pending", "server-error", 1)
+    assert row.retry_at > datetime.now(UTC)
+
+
+async def test_a_site_that_asks_to_wait_for_years_is_asked_again_within_the_hour(
+    database, server, shelf
+):
+    async def fetch(_url):
+        raise LightRagError(Code.SERVER_ERROR, "Down.", retry_after_s=10**12)
+
+    await shelf.put("page", UrlPut("https://example.org/page"), source="url")
+
+    async def waits():
+        row = await shelf.get("page")
+        return row if row.retry_at else None
+
+    async with working(database, server, fetch):
+        row = await eventually(waits)
+    assert row.retry_at < datetime.now(UTC) + timedelta(hours=1)
+
+
 async def test_a_text_of_blanks_fails_instead_of_being_indexed(database, server, shelf):
     await shelf.put("blank", "   \n ")
     async with working(database, server):
@@ -273,3 +356,103 @@ async def test_while_the_server_fails_a_document_waits_and_then_goes_on(
             way.answer = None
             row = await shelf.until("a", "indexed", "failed")
     assert (row.status, row.error, row.error_code) == ("indexed", None, None)
+
+
+# --- a model behind the server that fails -----------------------------------------------------
+
+
+@pytest.fixture
+def model():
+    """The language model of the server's side; a test makes it fail."""
+    with StubModel() as model:
+        yield model
+
+
+@pytest.fixture
+async def reading_server(tmp_path, model):
+    """A knowledge server that reads texts with the model."""
+    chat = Endpoint(model.url, CHAT_MODEL, attempts=1, timeout_s=30)
+    async with served(tmp_path, chat=chat) as door:
+        yield knowledge(door)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Waits that a test has time for."""
+    monkeypatch.setattr(outcomes, "TRIED_S", (0.02, 1.0))
+    monkeypatch.setattr(progress, "WATCH_AGAIN_S", 0.1)
+    monkeypatch.setattr(ingest, "WATCH_S", 0.2)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_while_the_model_is_down_its_error_is_seen_and_then_indexing_goes_on(
+    database, reading_server, shelf, model
+):
+    model.chat = Backend.UNAUTHORIZED
+    await shelf.put("a", "Marie Curie discovered Polonium.")
+    async with working(database, reading_server):
+
+        async def told():
+            row = await shelf.get("a")
+            return row if row.error else None
+
+        row = await eventually(told)
+        assert row.status in {"pending", "indexing"}
+        assert row.error_code == "server-error"
+        model.chat = Backend.OK
+        row = await shelf.until("a", "failed", "indexed")
+    assert (row.status, row.error) == ("indexed", None)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_what_the_server_fails_to_index_fails_with_its_reason_until_it_is_put_again(
+    database, server, shelf, monkeypatch
+):
+    monkeypatch.setattr(progress, "MAX_ATTEMPTS", 1)
+    await server.file(shelf.base.workspace, "stranger.txt", "The server takes a text once.")
+    await shelf.put("a", "The server takes a text once.")
+    async with working(database, server):
+        row = await shelf.until("a", "indexed", "failed")
+        assert (row.status, row.error_code, row.attempts) == ("failed", "server-error", 1)
+        assert "Identical content" in row.error
+
+        async def nothing_filed():  # the stranger is removed by the comparison at the start
+            return await filed(server, shelf.base.workspace) == {}
+
+        await eventually(nothing_filed)
+        await shelf.put("a", "The server takes a text once.")
+        assert (await shelf.until("a", "indexed", "failed")).status == "indexed"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_slow_model_holds_no_worker_and_its_tokens_are_counted(
+    database, reading_server, shelf, model, team_id
+):
+    model.slow_s = 60
+    model.chat = Backend.SLOW
+    others = await Shelf.make(database, team_id)
+    await shelf.put("a", "Marie Curie discovered Polonium.")
+    async with working(database, reading_server):
+
+        async def watched():
+            row = await shelf.get("a")
+            return row.retry_at and row.status == "indexing"
+
+        await eventually(watched)
+        model.chat = Backend.OK
+        await others.put("b", "Irene Curie studied Radium.")
+        assert (await others.until("b", "indexed", "failed")).status == "indexed"
+        row = await shelf.until("a", "indexed", "failed")
+    assert (row.status, row.tokens_counted) == ("indexed", True)
+    assert row.tokens_spent > 0
+
+
+async def test_the_jobs_of_a_base_follow_each_other_without_waiting_for_the_clock(
+    database, server, shelf, monkeypatch
+):
+    monkeypatch.setattr(worker, "POLL_S", 600.0)
+    for name in "abcd":
+        await shelf.put(name, f"The lighthouse of {name} burns whale oil.")
+    async with working(database, server):
+        for name in "abcd":
+            await shelf.until(name, "indexed")

@@ -89,6 +89,22 @@ async def test_a_text_that_was_filed_before_the_crash_is_not_filed_twice(databas
     assert await filed(server, shelf.base.workspace) == {name: "processed"}
 
 
+async def test_a_row_that_a_listing_skipped_is_not_taken_for_lost(
+    database, server, shelf, monkeypatch
+):
+    await shelf.put("a", "Here all the time.")
+    async with working(database, server):
+        await shelf.until("a", "indexed", "failed")
+
+    async def skipping(_workspace):
+        for row in ():  # as when a deletion moves the row to a page that was read
+            yield row
+
+    monkeypatch.setattr(server, "documents", skipping)
+    await reconcile.compare(database, server, shelf.base.id)
+    assert (await shelf.get("a")).status == "indexed"
+
+
 async def test_what_the_server_has_lost_is_said_and_can_be_put_again(database, server, shelf):
     await shelf.put("a", "Lost.")
     async with working(database, server):

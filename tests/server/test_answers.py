@@ -12,8 +12,8 @@ from our_server import in_process, settled
 
 from dsh_lightrag.demo.stub_model import Backend, StubModel
 from dsh_lightrag.server.embedded import EmbeddedKeeper, EmbeddedSettings
+from dsh_lightrag.server.endpoint import Endpoint
 from dsh_lightrag.server.failures import LastResort
-from dsh_lightrag.server.models import Endpoint
 from dsh_lightrag.server.settings import ServerSettings
 
 QUESTION = {"query": "Who discovered Polonium?"}

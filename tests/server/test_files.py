@@ -7,6 +7,7 @@ import io
 import resource
 import zipfile
 
+import anyio
 import httpx
 import pytest
 from our_server import in_process, settled, settled_over
@@ -200,8 +201,9 @@ async def test_clearing_and_deleting_take_the_files_that_they_are_told_to(client
 async def test_what_is_cleared_before_it_is_filed_does_not_come_back(client, tmp_path):
     for number in range(10):
         await upload(client, f"{number}.md", f"Words of {number}.".encode())
-    while (await client.delete("/documents")).json()["status"] == "busy":
-        pass
+    with anyio.fail_after(30):
+        while (await client.delete("/documents")).json()["status"] == "busy":
+            pass
     await settled(client)
     (await upload(client, "after.md", PAGE)).raise_for_status()
     rows = {row["file_path"]: row["status"] for row in await settled(client, of=1)}

@@ -17,8 +17,9 @@ from dsh_lightrag.engine import ModelFaultError, ModelUnavailableError
 from dsh_lightrag.errors import ConfigurationError
 from dsh_lightrag.server import model_wire
 from dsh_lightrag.server.backend import ModelFailedError
+from dsh_lightrag.server.endpoint import Endpoint
 from dsh_lightrag.server.model_wire import MalformedError
-from dsh_lightrag.server.models import ChatEndpoint, EmbeddingEndpoint, Endpoint
+from dsh_lightrag.server.models import ChatEndpoint, EmbeddingEndpoint
 
 # The provider that fails to order lives beside the tests that use it most.
 sys.path.insert(0, str(Path(__file__).parent / "embedded"))

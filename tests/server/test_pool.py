@@ -152,14 +152,30 @@ async def test_a_sweep_closes_what_is_idle_and_leaves_what_is_not(tmp_path):
         assert pool.open_names == ["a", "c"]
 
 
+async def test_a_workspace_that_broke_while_it_was_open_keeps_no_other_from_its_place(tmp_path):
+    async with pooled(tmp_path) as (keeper, pool, clock):
+        for name in ("a", "b"):
+            async with pool.lease(name):
+                pass
+            base = tmp_path / "bases" / name / "base.sqlite"
+            data = base.read_bytes()
+            base.write_bytes(data[:100] + b"\xff" * (len(data) - 100))
+        async with pool.lease("c"):
+            assert keeper.open_now == ["b", "c"]
+        clock.now = 11
+        await pool.sweep()
+        assert keeper.open_now == []
+
+
 async def test_who_comes_while_it_is_closed_waits_for_the_end_and_opens_anew(tmp_path):
     async with pooled(tmp_path) as (keeper, pool, clock):
         async with pool.lease("a"):
             pass
         clock.now = 11
         sweeping = asyncio.create_task(pool.sweep())
-        while pool.open_names:  # noqa: ASYNC110 - until it is being closed, which nothing tells
-            await asyncio.sleep(0)
+        with anyio.fail_after(30):
+            while pool.open_names:  # until it is being closed, which nothing tells
+                await anyio.lowlevel.checkpoint()
         assert keeper.open_now == ["a"]
         async with pool.lease("a"):
             assert keeper.opened == ["a", "a"]

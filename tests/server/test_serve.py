@@ -13,8 +13,8 @@ import pytest
 from our_server import Process, settled_over
 
 from dsh_lightrag.errors import ConfigurationError
+from dsh_lightrag.listening import bind
 from dsh_lightrag.server.lock import DataLock, running_server
-from dsh_lightrag.server.serve import bind
 from dsh_lightrag.server.settings import ServerSettings
 
 CURIE = {"text": "Marie Curie discovered Polonium in Paris.", "file_source": "curie.txt"}

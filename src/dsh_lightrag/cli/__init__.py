@@ -10,6 +10,7 @@ harness     dsh-patch, dsh-bundle: what the DeepSeek Harness is given to mount t
 doctor      what is wrong with a deployment, check by check (checks, network, compatibility)
 mcp         the command `mcp` for those who come by Typer
 hosting     serve, ingest, up, bases: the embedded server, and what is in it
+gateway     gateway up, migrate, api, worker, team, key: many teams' bases as a service
 demo        a server on bundled documents, ours or the real LightRAG, and the read tools against it
 calls       one tool call, and the envelope that programs read
 terminal    answers on stdout, everything else on stderr

@@ -73,6 +73,7 @@ GATEWAY_COMMANDS: dict[str, Callable[..., int]] = {
     "migrate": parts.migrate,
     "api": parts.api,
     "worker": parts.worker,
+    "ready": parts.ready,
 }
 # Those under `pipeline`.
 PIPELINE_COMMANDS: tuple[Callable[..., int], ...] = (prompts.check, prompts.show)

@@ -38,7 +38,7 @@ QUESTION = "Who discovered polonium?"
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("dsh_lightrag_status", {}),
     ("dsh_lightrag_documents", {}),
-    ("dsh_lightrag_query", {"question": QUESTION, "topK": 2}),
+    ("dsh_lightrag_query", {"question": QUESTION}),
     ("dsh_lightrag_query_data", {"query": QUESTION, "mode": "naive", "chunk_top_k": 1}),
 )
 INGESTION_S = 60.0

@@ -27,6 +27,13 @@ _CONTROLS = bytes(set(range(32)) - {9, 10, 12, 13, 27})
 _MOST_CONTROLS = 0.01
 # Western letters stand between unaccented ones; text in another script is one run of high bytes.
 _HIGH_RUN = re.compile(rb"[\x80-\xff]{4}")
+# Encodings that texts come in. Python knows odder ones: some make half characters, and punycode
+# takes time by the square of the length.
+_OF_TEXTS = re.compile(
+    r"ascii|utf-(8|8-sig|16|16-[lb]e|32|32-[lb]e)|iso8859-[0-9]+|cp[0-9]+|koi8-[rtu]|mac-[a-z]+"
+    r"|gb2312|gbk|gb18030|big5|big5hkscs|euc_[a-z0-9_]+|shift_jis[a-z0-9_]*|iso2022_[a-z0-9_]+"
+    r"|johab|tis-620"
+)
 _NOT_TEXT = "Convert it to UTF-8 text, or give the file the suffix of its format."
 
 
@@ -44,14 +51,23 @@ def decoded(data: bytes, declared: str | None = None) -> str:
         if data.startswith(mark):
             return _lines(_strictly(data[len(mark) :], encoding))
     _refuse_binary(data)
-    for encoding in filter(None, (declared, "utf-8")):
+    for encoding in filter(None, (known_encoding(declared or ""), "utf-8")):
         try:
             return _lines(data.decode(encoding))
-        except (UnicodeError, LookupError):  # LookupError: no such encoding, or not one of text
+        except UnicodeError:
             continue
     if _HIGH_RUN.search(data):
         raise ConversionError("The text is not UTF-8.", "Convert it to UTF-8.")
     return _lines(_strictly(data, "windows-1252"))
+
+
+def known_encoding(name: str) -> str | None:
+    """Return an encoding that was declared, if it is one that texts come in."""
+    try:
+        found = codecs.lookup(name).name
+    except (LookupError, ValueError):  # ValueError: a NUL in the name
+        return None
+    return found if _OF_TEXTS.fullmatch(found) else None
 
 
 def _refuse_binary(data: bytes) -> None:

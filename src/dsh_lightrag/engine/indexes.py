@@ -75,7 +75,8 @@ class Indexes:
     def settle(self) -> bool:
         """Make in memory what only the base has so far, and save what has grown; False if nothing.
 
-        Questions and writers do not wait for it.
+        Questions do not wait for it. Who writes waits while what is to be saved is copied, not
+        while it is put in order and written.
         """
         if self.graph.chunks < FEWEST_CHUNKS:
             return False
@@ -124,7 +125,8 @@ class Indexes:
             with self._store.read() as connection:
                 made = Postings(read(connection))
         except BaseException:  # whatever broke it off, nothing is to be kept for it
-            self._missed = None
+            with self._learning:
+                self._missed = None
             raise
         with self._learning:
             missed, self._missed = self._missed, None

@@ -144,7 +144,9 @@ class Retrieval:
             chunks = reading.chunks(connection, (item.chunk for item in best))
             hits = _hits(question, best, chunks)[:limit]
             asked = question.links if gate and Signal.LINKS in GRAPH_FIRST.get(mode, ()) else []
-            entities, relations = _surroundings(question, hits, asked) if gate else ((), ())
+            # In mix the names that a question speaks of are told, even too few to rank by.
+            told = gate or (mode is Mode.MIX and question.seeds.weights)
+            entities, relations = _surroundings(question, hits, asked) if told else ((), ())
             pending = _pending(connection) if self.indexes.vectors is not None else 0
         return Answer(hits, entities, relations, gate, pending, faults)
 

@@ -63,7 +63,7 @@ class Worker:
         rest, faults = self._rest, _PATIENCE  # an outage may have been noted in another life
         while not self._stopped.is_set():
             try:
-                worked = self._engine.step()
+                worked = self._step()
                 if faults >= _PATIENCE:
                     self._engine.note_outage("")
             except BaseCorruptError as fault:
@@ -83,3 +83,14 @@ class Worker:
                 self.fault, rest, faults = None, self._rest, 0
                 if not worked:
                     self._engine.wait_for_work()
+
+    def _step(self) -> int:
+        try:
+            return self._engine.step()
+        except EngineError:
+            raise
+        except Exception as error:  # a bug must not end the work for good, nor tell a text
+            raise EngineError(
+                f"A step of the background work broke: {type(error).__name__}.",
+                "It is tried again; if it lasts, verify the base.",
+            ) from error

@@ -16,7 +16,7 @@ from dsh_lightrag.gateway import queue
 from dsh_lightrag.gateway.tables import KnowledgeBase, UsageLedger
 
 with needs_extra("gateway", "the gateway"):
-    from sqlalchemy import func, or_, select
+    from sqlalchemy import func, select
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,19 +74,14 @@ async def create_base(  # noqa: PLR0913 - what a base has
     return base
 
 
-async def list_bases(
-    session: AsyncSession, team_id: uuid.UUID, *, agent_id: str | None = None
-) -> Sequence[KnowledgeBase]:
-    """Return the team's bases, oldest first; of an agent: its own and the shared ones."""
-    query = select(KnowledgeBase).where(
-        KnowledgeBase.team_id == team_id, KnowledgeBase.state == "active"
+async def list_bases(session: AsyncSession, team_id: uuid.UUID) -> Sequence[KnowledgeBase]:
+    """Return the team's bases, those of its agents too, oldest first."""
+    found = await session.scalars(
+        select(KnowledgeBase)
+        .where(KnowledgeBase.team_id == team_id, KnowledgeBase.state == "active")
+        .order_by(KnowledgeBase.created_at, KnowledgeBase.id)
     )
-    if agent_id is not None:
-        query = query.where(
-            or_(KnowledgeBase.agent_id == agent_id, KnowledgeBase.agent_id.is_(None))
-        )
-    ordered = query.order_by(KnowledgeBase.created_at, KnowledgeBase.id)
-    return (await session.scalars(ordered)).all()
+    return found.all()
 
 
 async def get_base(session: AsyncSession, team_id: uuid.UUID, base_id: uuid.UUID) -> KnowledgeBase:
@@ -97,20 +92,6 @@ async def get_base(session: AsyncSession, team_id: uuid.UUID, base_id: uuid.UUID
     """
     base = await session.get(KnowledgeBase, base_id, populate_existing=True)
     if base is None or base.team_id != team_id or base.state != "active":
-        raise no_such_base()
-    return base
-
-
-async def answering_base(
-    session: AsyncSession, team_id: uuid.UUID, agent_id: str | None, base_id: uuid.UUID
-) -> KnowledgeBase:
-    """Return a base that answers this agent: its own, or one that the team shares.
-
-    Raises:
-        LightRagError: `not-found`, for another agent's base too.
-    """
-    base = await get_base(session, team_id, base_id)
-    if base.agent_id is not None and base.agent_id != agent_id:
         raise no_such_base()
     return base
 

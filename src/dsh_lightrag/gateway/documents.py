@@ -198,6 +198,13 @@ async def counts(session: AsyncSession, base_id: uuid.UUID) -> Counts:
     return Counts(**dict(rows.all()))
 
 
+async def answers_anything(session: AsyncSession, base_id: uuid.UUID) -> bool:
+    """Tell whether a base has a document that answers; one row is looked for, whatever its size."""
+    current = KnowledgeDocument.current_text_id.is_not(None)
+    query = select(KnowledgeDocument.id).where(KnowledgeDocument.base_id == base_id, current)
+    return await session.scalar(query.limit(1)) is not None
+
+
 async def current_names(
     session: AsyncSession, base_id: uuid.UUID, file_names: Collection[str] | None = None
 ) -> Mapping[str, Sequence[KnowledgeDocument]]:

@@ -141,6 +141,9 @@ def checked_url(text: str) -> httpx.URL:
     """
     try:
         url = httpx.URL(text) if len(text) <= MAX_URL_CHARS else None
+        if url is not None:
+            # Both refuse what no name can be; the second is what a lookup begins with.
+            _ = url.host, url.raw_host.decode("ascii").encode("idna")
     except (httpx.InvalidURL, UnicodeError, ValueError):  # all of them from odd names and ports
         url = None
     if url is None or not text.isprintable() or "\\" in text or " " in text:

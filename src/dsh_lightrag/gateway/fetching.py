@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Protocol
 
+from dsh_lightrag.convert.plain import known_encoding
 from dsh_lightrag.errors import Code, LightRagError
 from dsh_lightrag.gateway import progress, queue
 from dsh_lightrag.gateway.outcomes import LASTING, Failed, Waits
 from dsh_lightrag.gateway.tables import Content, KnowledgeBase, KnowledgeDocument
+from dsh_lightrag.logs import frames_of, get_logger
 
 if TYPE_CHECKING:
     import uuid
@@ -82,6 +84,11 @@ async def fetch_document(database: Database, fetch: Fetch, document_id: uuid.UUI
     except LightRagError as error:
         await progress.end(database, work, _outcome(error))
         return
+    except Exception as error:  # noqa: BLE001 - a bug: tried a few times, not at once for ever
+        get_logger().warning("fetching_broke", error=type(error).__name__, frames=frames_of(error))
+        message = "The gateway failed; the operator finds more in its log."
+        await progress.wait(database, work, Waits(Code.SERVER_ERROR.value, message, attempt=True))
+        return
     await _keep(database, work, fetched)
 
 
@@ -107,9 +114,7 @@ async def _keep(database: Database, work: progress.Work, fetched: Fetched) -> No
 
 def _as_utf8(fetched: Fetched) -> bytes:
     """Return a text in UTF-8 where the server names another charset that is known."""
-    if not fetched.charset or not fetched.media_type.startswith("text/"):
+    encoding = known_encoding(fetched.charset)
+    if encoding is None or not fetched.media_type.startswith("text/"):
         return fetched.data
-    try:
-        return fetched.data.decode(fetched.charset, "replace").encode()
-    except LookupError:
-        return fetched.data
+    return fetched.data.decode(encoding, "replace").encode()

@@ -188,8 +188,6 @@ class Identities:
             raise LightRagError(
                 Code.INVALID_ARGUMENT, f"A token names 1 to {MAX_TOKEN_BASES} bases."
             )
-        expires_at = datetime.now(UTC) + timedelta(seconds=seconds)
-        issued = Issued(uuid.uuid4(), _new_secret(TOKEN_PREFIX), expires_at)
         worker = caller if agent_id is None else caller.acting_for(agent_id)
         async with self._sessions.begin() as session:
             found = await session.scalars(select(KnowledgeBase).where(KnowledgeBase.id.in_(wanted)))
@@ -199,6 +197,10 @@ class Identities:
                     "There is no such knowledge base for this agent.",
                     hint="Name bases of the agent, or bases that its team shares.",
                 )
+            # The clock that `verify` asks: several machines issue tokens, each with its own.
+            now = (await session.execute(select(func.now()))).scalar_one()
+            expires_at = now + timedelta(seconds=seconds)
+            issued = Issued(uuid.uuid4(), _new_secret(TOKEN_PREFIX), expires_at)
             session.add(
                 SessionToken(
                     id=issued.id,

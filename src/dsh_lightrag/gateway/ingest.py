@@ -78,8 +78,8 @@ class Indexer:
                 await self._index(work)
         except Superseded:
             return
-        except StillIndexing:
-            await progress.watch_later(self._database, work)
+        except StillIndexing as still:
+            await progress.watch_later(self._database, work, still.message)
         except Failed as failed:
             await progress.fail(self._database, work, failed)
         except Waits as waits:
@@ -97,7 +97,7 @@ class Indexer:
         body = await self._text(work)
         filed = await self._adopt(work, body)
         if filed.state == "failed":
-            filed = await self._take_back(work, filed)
+            filed = await self._try_again(work, filed)
         if filed.state == "waiting":
             # Before filing: the server refuses a text that it still holds under a former name.
             await remove_unwanted(self._database, self._server, work.base_id)
@@ -191,8 +191,21 @@ class Indexer:
                 await self._mark(filed.id, "waiting")
                 raise
             track_id = known.track_id or ""
+        await self._drop_if_deleted(work)
         await self._mark(filed.id, "filed", track_id)
         return _Filed(filed.id, filed.file_name, "filed", track_id)
+
+    async def _drop_if_deleted(self, work: Work) -> None:
+        """Take back a workspace that filing made anew while its base was being deleted.
+
+        Raises:
+            Superseded: it was; nobody else would look for it any more.
+        """
+        async with self._database.sessions() as session:
+            base = await session.get(KnowledgeBase, work.base_id)
+        if base is None or base.state != "active":
+            await self._server.drop(work.workspace)
+            raise Superseded
 
     async def _watch(self, work: Work, filed: _Filed) -> Document:
         """Return the server's row once it says how indexing ended.
@@ -214,7 +227,7 @@ class Indexer:
                     Code.SERVER_ERROR.value, "The knowledge server lost it; it is filed again."
                 )
             if waited > WATCH_S:
-                raise StillIndexing
+                raise StillIndexing((row.error_msg if row else None) or "")
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, _LAST_LOOK_S)
 
@@ -230,8 +243,12 @@ class Indexer:
         message = row.error_msg or "The knowledge server gives no reason."
         raise Waits(Code.SERVER_ERROR.value, message, attempt=True)
 
-    async def _take_back(self, work: Work, filed: _Filed) -> _Filed:
-        """Remove what the server failed to index, so that it can be filed again."""
+    async def _try_again(self, work: Work, filed: _Filed) -> _Filed:
+        """Take back what the server failed to index, unless it goes on with it by itself."""
+        row = await self._server.look(work.workspace, filed.file_name, filed.track_id)
+        if row is not None and row.status != "failed":
+            await self._mark(filed.id, "filed", filed.track_id)
+            return _Filed(filed.id, filed.file_name, "filed", filed.track_id)
         async with self._database.sessions() as session:
             text = await session.get_one(IndexedText, filed.id)
         await remove_filed(self._server, work.workspace, text)
@@ -239,10 +256,10 @@ class Indexer:
         return _Filed(filed.id, filed.file_name, "waiting", "")
 
     async def _mark(self, text_id: uuid.UUID, state: str, track_id: str | None = None) -> None:
+        values: dict[str, object] = {"state": state, "track_id": track_id}
+        if state == "waiting":
+            values |= {"server_id": None, "tokens_charged": 0}
         async with self._database.sessions.begin() as session:
-            values = {"state": state, "track_id": track_id}
-            if state == "waiting":
-                values["server_id"] = None
             await session.execute(
                 update(IndexedText).where(IndexedText.id == text_id).values(values)
             )

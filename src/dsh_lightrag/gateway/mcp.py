@@ -28,6 +28,7 @@ from dsh_lightrag.gateway.api.problems import response
 from dsh_lightrag.gateway.api.use import use_of
 from dsh_lightrag.gateway.bases import no_such_base
 from dsh_lightrag.gateway.caller import Caller, Scope
+from dsh_lightrag.gateway.names import plain
 from dsh_lightrag.gateway.search import Evidence, SearchMode, SearchRequest, show
 from dsh_lightrag.gateway.tables import DocumentStatus, KnowledgeBase
 from dsh_lightrag.question import TOP_K
@@ -236,6 +237,18 @@ _BUG = (
 )
 
 
+def _behind(after: str | None) -> str:
+    """Return the id to go on behind.
+
+    Raises:
+        LightRagError: `invalid-argument` for what no document's id can be.
+    """
+    try:
+        return plain(after or "")
+    except ValueError as error:
+        raise LightRagError(Code.INVALID_ARGUMENT, f"after {error}.") from None
+
+
 async def _documents(
     desk: Desk, caller: Caller, base_id: uuid.UUID, args: DocumentsArgs
 ) -> DocumentsResult:
@@ -245,7 +258,7 @@ async def _documents(
         if base is None or not caller.may_ask(base):
             raise no_such_base()
         found = await documents.list_documents(
-            session, base_id, status=args.status, after=args.after or "", limit=MAX_LISTED
+            session, base_id, status=args.status, after=_behind(args.after), limit=MAX_LISTED
         )
         counts = await documents.counts(session, base_id)
     return DocumentsResult(

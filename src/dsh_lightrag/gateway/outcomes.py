@@ -20,8 +20,10 @@ _TOLD = {
     Code.RATE_LIMITED: "The knowledge server asks to wait.",
 }
 _FAILED = "The knowledge server failed."
-FIRST_WAIT_S = 2.0
-LONGEST_WAIT_S = 30.0
+# The first wait and the longest, in seconds: while the server is away, and after an attempt that
+# failed, which a model that is down for some minutes should not make the last one.
+AWAY_S = (2.0, 30.0)
+TRIED_S = (15.0, 300.0)
 
 
 class Failed(Exception):  # noqa: N818 - an outcome: it says what the document is now
@@ -51,7 +53,14 @@ class Waits(Exception):  # noqa: N818 - as above
 
 
 class StillIndexing(Exception):  # noqa: N818 - as above
-    """The server works on it; the job ends so that it holds no worker."""
+    """The server works on it; the job ends so that it holds no worker.
+
+    `message` is what the server says of its trouble meanwhile, or nothing.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 def of_server(error: LightRagError) -> Failed | Waits:
@@ -62,6 +71,7 @@ def of_server(error: LightRagError) -> Failed | Waits:
     return Waits(error.code.value, told, after_s=error.retry_after_s)
 
 
-def backoff_s(times: int) -> float:
-    """Return how long to wait after so many failures in a row, in seconds."""
-    return float(min(FIRST_WAIT_S * 2 ** min(times, 20), LONGEST_WAIT_S))
+def backoff_s(times: int, *, tried: bool) -> float:
+    """Return how long to wait after so many waits before, in seconds."""
+    first, longest = TRIED_S if tried else AWAY_S
+    return float(min(first * 2 ** min(times, 20), longest))

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS = 5
 # How soon a text is looked at again that the server is still working on.
 WATCH_AGAIN_S = 2.0
+# The longest wait that anybody else may ask for: a Retry-After can name any year.
+LONGEST_WAIT_S = 3600.0
 UNFINISHED = ("pending", "indexing")
 
 
@@ -102,26 +104,30 @@ async def wait(database: Database, work: Work, waits: Waits) -> None:
         document = await _still(session, work)
         if document is None:
             return
+        times = document.attempts if waits.attempt else document.deferrals
         if waits.attempt:
             document.attempts += 1
         if document.attempts >= MAX_ATTEMPTS:
             give_up(document, Failed(waits.code, waits.message))
             await session.execute(delete(Content).where(Content.document_id == document.id))
             return
-        times = document.attempts if waits.attempt else document.deferrals
-        after_s = backoff_s(times) if waits.after_s is None else waits.after_s
+        after_s = waits.after_s
+        if after_s is None:
+            after_s = backoff_s(times, tried=waits.attempt)
+        after_s = min(after_s, LONGEST_WAIT_S)
         document.deferrals += 1
         document.status = "pending"
         document.error_code, document.error = waits.code, waits.message[:MAX_ERROR]
         document.retry_at = datetime.now(UTC) + timedelta(seconds=after_s)
 
 
-async def watch_later(database: Database, work: Work) -> None:
-    """Look again soon: the server has begun."""
+async def watch_later(database: Database, work: Work, trouble: str) -> None:
+    """Look again soon: the server has begun; what troubles it is shown meanwhile."""
     async with database.sessions.begin() as session:
         document = await _still(session, work)
         if document is not None:
-            document.error = document.error_code = None
+            document.error = trouble[:MAX_ERROR] or None
+            document.error_code = Code.SERVER_ERROR.value if trouble else None
             document.deferrals = 0
             document.retry_at = datetime.now(UTC) + timedelta(seconds=WATCH_AGAIN_S)
 

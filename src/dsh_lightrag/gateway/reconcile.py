@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.errors import Code, needs_extra
+from dsh_lightrag.errors import Code, LightRagError, needs_extra
 from dsh_lightrag.gateway import queue
 from dsh_lightrag.gateway.outcomes import Failed
 from dsh_lightrag.gateway.progress import UNFINISHED, give_up
@@ -191,9 +191,23 @@ async def compare(database: Database, server: KnowledgeServer, base_id: uuid.UUI
             found.add(text_row.file_name)
     if surplus:
         await server.remove(base.workspace, surplus)
-    await _admit_losses(
-        database, [one for one in texts if one.state == "indexed" and one.file_name not in found]
-    )
+    missing = [one for one in texts if one.state == "indexed" and one.file_name not in found]
+    # A deletion under way moves later rows to pages that were read: each is asked for by itself.
+    lost = [one for one in missing if not await _is_there(server, base.workspace, one)]
+    await _admit_losses(database, lost)
+
+
+async def _is_there(server: KnowledgeServer, workspace: str, text_row: IndexedText) -> bool:
+    """Tell whether the server holds a text after all; without its insertion's id, it does not."""
+    if not text_row.track_id:
+        return False
+    try:
+        row = await server.look(workspace, text_row.file_name, text_row.track_id)
+    except LightRagError as error:
+        if error.code is not Code.NOT_FOUND:
+            raise
+        return False
+    return row is not None
 
 
 async def _admit_losses(database: Database, lost: list[IndexedText]) -> None:

@@ -17,7 +17,7 @@ from dsh_lightrag.dispatch import Result
 from dsh_lightrag.errors import Code, LightRagError
 from dsh_lightrag.gateway.bases import no_such_base
 from dsh_lightrag.gateway.caller import Scope
-from dsh_lightrag.gateway.documents import current_names
+from dsh_lightrag.gateway.documents import answers_anything, current_names
 from dsh_lightrag.gateway.tables import KnowledgeBase
 from dsh_lightrag.logs import get_logger, recorded
 from dsh_lightrag.question import TOP_K, accepted_question
@@ -133,7 +133,7 @@ class Searcher:
                 base = await session.get(KnowledgeBase, base_id)
                 if base is None or not caller.may_ask(base):
                     raise no_such_base()
-                filled = bool(await current_names(session, base_id))
+                filled = await answers_anything(session, base_id)
             found = await self._ask(base.workspace, question, request) if filled else None
             async with self._sessions() as session:
                 # Looked up after the server answered: what was deleted meanwhile is not shown.

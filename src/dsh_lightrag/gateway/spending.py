@@ -40,7 +40,7 @@ async def charge(session: AsyncSession, filed: IndexedText, tokens: int) -> None
         Waits: `rate-limited`, until the next minute. An empty minute takes a text of any size,
             or one that is larger than the rate would wait for ever.
     """
-    if filed.tokens_expected:
+    if filed.tokens_charged:
         return
     base = await _locked(session, filed)
     minute = datetime.now(UTC).replace(second=0, microsecond=0)
@@ -62,19 +62,19 @@ async def charge(session: AsyncSession, filed: IndexedText, tokens: int) -> None
             f"The base's rate of {base.tokens_per_minute} tokens a minute is used up.",
             after_s=max(rest, 0.1),
         )
-    filed.tokens_expected = tokens
+    filed.tokens_charged = tokens
     await _book(session, base, minute, tokens)
 
 
 async def settle(session: AsyncSession, filed: IndexedText, counted: int | None) -> int:
     """Put a charge right where the server has counted; return what the text has cost."""
-    expected = filed.tokens_expected
-    filed.tokens_expected = 0
+    charged = filed.tokens_charged
     if counted is None:
-        return expected
+        return charged
+    filed.tokens_charged = counted
     base = await _locked(session, filed)
     minute = datetime.now(UTC).replace(second=0, microsecond=0)
-    await _book(session, base, minute, counted - expected)
+    await _book(session, base, minute, counted - charged)
     return counted
 
 

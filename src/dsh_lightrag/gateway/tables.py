@@ -199,7 +199,8 @@ class IndexedText(Table):
     """A text as the knowledge server files it; documents with the same text share one.
 
     `file_name` is `<document id>-v<n>.txt`, of the document that brought the text first. How many
-    documents share it is counted from their rows and never stored.
+    documents share it is counted from their rows and never stored. `tokens_charged` is what the
+    base has paid for it since it was filed.
     """
 
     __tablename__ = "gateway_indexed_text"
@@ -223,7 +224,7 @@ class IndexedText(Table):
     state: Mapped[TextState] = mapped_column(Text(), server_default="waiting")
     server_id: Mapped[str | None]
     track_id: Mapped[str | None]
-    tokens_expected: Mapped[int] = mapped_column(server_default=text("0"))
+    tokens_charged: Mapped[int] = mapped_column(server_default=text("0"))
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
 
 

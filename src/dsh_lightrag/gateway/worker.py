@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from dsh_lightrag.gateway.knowledge import KnowledgeServer
 
 HEARTBEAT_S = 2.0
-# Jobs announce themselves; this is for the case that an announcement was lost.
-POLL_S = 2.0
+# Jobs announce themselves; this is for an announcement that came while the queue was asked.
+POLL_S = 0.5
 GRACE_S = 20.0
 DUE_S = 0.5
 MEND_S = 2.0

@@ -8,10 +8,12 @@ routes_*     one file per family of routes
 requests     what clients may send, with LightRAG's limits
 replies      LightRAG's JSON out of a backend's values
 health       what the server says of itself
+workspaces   which names workspaces may have
 credentials  the key and the guests' tokens
 failures     every refusal and fault as a reply and a record
 pool         open workspaces, leased and evicted
 inputs, filing, scanning   files: kept, converted, taken from a folder
 lock         who serves a data folder
-models       chat and embedding models behind endpoints
+endpoint, models, model_wire   where a model is · asking it · what its API means
+background, tracks, refusal   work that outlives its request · track ids · a refusal as a value
 """

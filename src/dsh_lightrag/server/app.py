@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 
 from dsh_lightrag.guard import Guard
-from dsh_lightrag.logs import frames_of, get_logger
+from dsh_lightrag.logs import fault_of, get_logger
 from dsh_lightrag.server import (
     routes_documents,
     routes_files,
@@ -111,5 +111,4 @@ async def _sweep(services: Services) -> None:
         try:
             await services.pool.sweep()
         except Exception as error:  # noqa: BLE001 - the next sweep may find it mended
-            fault = {"error": type(error).__name__, "frames": frames_of(error)}
-            get_logger().warning("sweep_failed", **fault)
+            get_logger().warning("sweep_failed", **fault_of(error))

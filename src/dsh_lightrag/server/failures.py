@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from dsh_lightrag.guard import Refused, Reply
-from dsh_lightrag.logs import frames_of, get_logger
+from dsh_lightrag.logs import fault_of, get_logger
 from dsh_lightrag.server import backend
 from dsh_lightrag.server.refusal import RefusalError
 from dsh_lightrag.server.workspaces import WorkspaceNameError
@@ -74,8 +74,7 @@ def told_late(scope: Scope, error: Exception) -> str:
         status, reason = classify(error)
         record(scope, status, reason=reason, error_id=marked, streaming=True)
         return said_of(error, marked)
-    fault = {"error": type(error).__name__, "frames": frames_of(error)}
-    record(scope, _SERVER_FAULT, reason="bug", error_id=marked, streaming=True, **fault)
+    record(scope, _SERVER_FAULT, reason="bug", error_id=marked, streaming=True, **fault_of(error))
     return f"{_INTERNAL} (error_id: {marked})"
 
 
@@ -174,8 +173,7 @@ class LastResort:
             await self._app(scope, receive, watched)
         except Exception as error:
             marked = error_id()
-            fault = {"error": type(error).__name__, "frames": frames_of(error)}
-            record(scope, _SERVER_FAULT, reason="bug", error_id=marked, **fault)
+            record(scope, _SERVER_FAULT, reason="bug", error_id=marked, **fault_of(error))
             if begun:
                 raise  # the connection must end visibly cut
             detail = f"{_INTERNAL} (error_id: {marked})"

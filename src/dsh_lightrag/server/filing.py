@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dsh_lightrag.convert import ConversionError, text_of
-from dsh_lightrag.logs import frames_of, get_logger
+from dsh_lightrag.logs import fault_of, get_logger
 from dsh_lightrag.server.backend import BusyError, NameTakenError, NewDocument
 from dsh_lightrag.server.inputs import read_file
 
@@ -57,8 +57,7 @@ class Filing:
                 await self.file(backend, waiting.path, waiting.track_id)
             await self._inputs.release(waiting)
         except Exception as error:  # noqa: BLE001 - nobody waits; the file does, for a restart
-            fault = {"error": type(error).__name__, "frames": frames_of(error)}
-            get_logger().warning("upload_not_filed", **fault)
+            get_logger().warning("upload_not_filed", **fault_of(error))
         finally:
             self._pending[waiting.workspace] -= 1
 

@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.logs import frames_of, get_logger
-from dsh_lightrag.server.backend import BusyError
+from dsh_lightrag.logs import fault_of, get_logger
+from dsh_lightrag.server.backend import BusyError, PipelineState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -180,8 +180,12 @@ class Pool:
         unused = not slot.leases and slot.opening.done() and workspace not in self._dropping
         if not unused or self._slots.get(workspace) is not slot:
             return False
-        async with self.lease(workspace) as backend:
-            state = await backend.pipeline()
+        try:
+            async with self.lease(workspace) as backend:
+                state = await backend.pipeline()
+        except Exception as error:  # noqa: BLE001 - it is none of those who come for another one
+            get_logger().warning("workspace_state_unknown", **fault_of(error))
+            state = PipelineState()  # closed: whoever opens it anew is told what is wrong
         if state.busy or state.pending_enqueues:
             return False
         if slot.leases or self._slots.get(workspace) is not slot:
@@ -220,5 +224,4 @@ async def _close(slot: _Slot) -> None:
         backend = await slot.opening
         await backend.close()
     except Exception as error:  # noqa: BLE001 - as said: there is nobody to raise it to
-        fault = {"error": type(error).__name__, "frames": frames_of(error)}
-        get_logger().warning("workspace_not_closed", **fault)
+        get_logger().warning("workspace_not_closed", **fault_of(error))

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.logs import frames_of, get_logger
+from dsh_lightrag.logs import fault_of, get_logger
 from dsh_lightrag.text import clean_line
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ class Scans:
             async with self._pool.lease(workspace) as backend:
                 await self._scan(backend, workspace, job)
         except Exception as error:  # noqa: BLE001 - nobody waits; the job and the log tell it
-            fault = {"error": type(error).__name__, "frames": frames_of(error)}
-            get_logger().warning("scan_failed", **fault)
+            get_logger().warning("scan_failed", **fault_of(error))
             job.message = f"The scan stopped at a {type(error).__name__}."
             job.status = "failed"
         finally:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.errors import ConfigurationError
-from dsh_lightrag.guard import LOOPBACK, Entry
+from dsh_lightrag.guard import Entry
+from dsh_lightrag.listening import names_of
 from dsh_lightrag.origin import Origin
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ DEFAULT_WORKSPACE = "default"
 MIB = 1024 * 1024
 _MOST_PORT = 65535
 _KEY = re.compile(r"[!-~]+")
-_ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - recognised here, not bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,8 @@ class ServerSettings:
     @property
     def entry(self) -> Entry:
         """Who is let in and with how much, as the guard reads it."""
-        own = f"[{self.host}]" if ":" in self.host else self.host
-        named = () if self.is_loopback or self.host in _ANY_ADDRESS else (own,)
         return Entry(
-            hosts=(*LOOPBACK, *named, *self.allowed_hosts),
+            hosts=(*names_of(self.host), *self.allowed_hosts),
             origins=self.allowed_origins,
             max_body=self.max_body,
             larger=(

@@ -12,8 +12,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_support import ARGUMENTS, BOUND_S
 
 from dsh_lightrag import TOOLS, ConfigurationError
-from dsh_lightrag.faces.mcp.door import ANY_ADDRESS, Door
+from dsh_lightrag.faces.mcp.door import Door
 from dsh_lightrag.faces.mcp.http import app_of
+from dsh_lightrag.listening import ANY_ADDRESS
 
 NAMES = [tool.name for tool in TOOLS]
 QUERY = {"name": NAMES[0], "arguments": ARGUMENTS[NAMES[0]]}

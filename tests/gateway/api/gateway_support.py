@@ -50,10 +50,10 @@ async def listening(app):
 
 
 @contextlib.asynccontextmanager
-async def knowledge_server(folder, most_open=64):
-    """Our own server over the embedded engine, with a key; yields settings to reach it with."""
+async def knowledge_server(folder, most_open=64, keeper=None):
+    """Our own server, over the embedded engine by default; yields settings to reach it with."""
     key = secrets.token_urlsafe(24)
-    keeper = EmbeddedKeeper(EmbeddedSettings(folder, embedder="none"))
+    keeper = keeper or EmbeddedKeeper(EmbeddedSettings(folder, embedder="none"))
     app = build_app(keeper, ServerSettings(folder, port=0, api_key=key, most_open=most_open))
     async with listening(app) as origin:
         yield LightRagSettings(endpoint=origin, api_key=key)

@@ -303,7 +303,7 @@ WEIGHTS = {
     "list_documents": 3,
     "look_around": 3,
     "issue": 2,
-    "find": 2,
+    "find": 1,
     "make_base": 2,
     "delete_document": 2,
     "revoke": 1,

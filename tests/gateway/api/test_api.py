@@ -154,7 +154,13 @@ async def test_a_url_is_put_when_its_text_can_be_fetched_at_all(gateway):
     put = await gateway.http.put(path, json=body, headers=key)
     assert put.status_code == 202
     assert put.json()["document"]["url"] == "https://example.com/page"
-    for url in ("ftp://example.com", "http://u:p@example.com", "http://example.com:22", "x"):
+    for url in (
+        "ftp://example.com",
+        "http://u:p@example.com",
+        "http://example.com:22",
+        "x",
+        "http://xn--/",
+    ):
         answer = await gateway.http.put(path, json=body | {"url": url}, headers=key)
         problem(answer, 422, "invalid-argument")
 

@@ -139,6 +139,9 @@ async def test_the_certificate_is_checked_against_the_name_while_the_address_is_
         "http://docs.example/\x00",
         "http://[::1",
         "http://xn--\udcff/",
+        "http://xn--/",
+        "http://docs..example/",
+        "http://" + "a" * 64 + ".example/",
         "http://docs.example/" + "a" * 3000,
     ],
 )

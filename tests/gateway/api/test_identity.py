@@ -183,6 +183,14 @@ async def test_a_token_is_bound_to_team_agent_bases_session_and_scopes(
     assert worker.scopes == {Scope.SEARCH, Scope.DOCUMENTS}
 
 
+async def test_a_token_expires_by_the_clock_of_the_database(identities, database, team_id, caller):
+    issued = await issue(identities, caller, [await make_base(database, team_id)], seconds=600)
+    async with database.sessions() as session:
+        token = await session.get(SessionToken, issued.id)
+    assert token.expires_at - token.created_at == timedelta(seconds=600)
+    assert issued.expires_at == token.expires_at
+
+
 async def test_an_expired_or_revoked_token_proves_nothing(identities, database, team_id, caller):
     base_id = await make_base(database, team_id)
     old, revoked = [await issue(identities, caller, [base_id]) for _ in range(2)]

@@ -18,14 +18,14 @@ from hypothesis.stateful import (
 )
 from isolation import NAMES, WEIGHTS, World
 
-STEPS = 2000
+STEPS = 150
 CLIENTS = 20
-STEPS_OF_A_CLIENT = 25
+STEPS_OF_A_CLIENT = 10
 PICKS = st.integers(0, 2**16)
 # What is going on in the background differs from run to run, so that nothing can be replayed.
 SETTINGS = settings(
-    max_examples=8,
-    stateful_step_count=60,
+    max_examples=6,
+    stateful_step_count=30,
     deadline=None,
     database=None,
     phases=(Phase.generate,),

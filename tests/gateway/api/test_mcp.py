@@ -204,6 +204,24 @@ async def test_arguments_that_are_none_are_told_and_go_nowhere(gateway, argument
     assert refused["_meta"][ERROR_KEY]["code"] == "invalid-argument"
 
 
+async def test_an_id_that_no_document_can_have_is_told_and_is_no_fault(gateway):
+    _, key = await gateway.team()
+    base_id = await gateway.base(key)
+    _, token = await gateway.token(key, [base_id], scopes=["documents"])
+    params = {"name": "knowledge_documents", "arguments": {"after": "a\0"}}
+    refused = (await gateway.post_mcp(token, "tools/call", params)).json()["result"]
+    assert refused["_meta"][ERROR_KEY]["code"] == "invalid-argument"
+
+
+async def test_no_stream_is_opened_that_could_outlive_its_token(gateway):
+    _, key = await gateway.team()
+    _, token = await gateway.token(key, [await gateway.base(key)])
+    accept = {"accept": "text/event-stream", "mcp-protocol-version": "2025-11-25"}
+    for method in ("GET", "DELETE"):
+        answer = await gateway.http.request(method, "/mcp", headers=accept | token)
+        assert answer.status_code == 405
+
+
 async def test_an_unknown_tool_is_a_protocol_error(gateway):
     _, key = await gateway.team()
     _, token = await gateway.token(key, [await gateway.base(key)])

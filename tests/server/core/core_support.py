@@ -8,7 +8,7 @@ from time import monotonic
 from dsh_lightrag.demo.stub_model import CHAT_MODEL, EMBEDDING_MODEL
 from dsh_lightrag.server.backend import Ask, NewDocument
 from dsh_lightrag.server.core import CoreSettings
-from dsh_lightrag.server.models import Endpoint
+from dsh_lightrag.server.endpoint import Endpoint
 
 WAIT_S = 60.0
 MARIE = "Marie Curie discovered polonium together with Pierre Curie in Paris."

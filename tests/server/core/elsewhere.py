@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dsh_lightrag.server.backend import BackendError, NewDocument
 from dsh_lightrag.server.core import CoreSettings, keeper_of
-from dsh_lightrag.server.models import Endpoint
+from dsh_lightrag.server.endpoint import Endpoint
 
 
 def say(word):

@@ -27,7 +27,7 @@ from dsh_lightrag.server.backend import (
     NewDocument,
     Turn,
 )
-from dsh_lightrag.server.models import Endpoint
+from dsh_lightrag.server.endpoint import Endpoint
 
 NO_CONTEXT = "Sorry, I'm not able to provide an answer to that question.[no-context]"
 MODES = ["local", "global", "hybrid", "naive", "mix"]

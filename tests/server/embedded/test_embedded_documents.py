@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 
 import pytest
 from embedded_support import CURIE, NILE, Provider, Reply, found, opened, rows, settled, until
@@ -27,7 +28,7 @@ from dsh_lightrag.server.backend import (
     UnknownDocumentsError,
 )
 from dsh_lightrag.server.embedded.identity import canonical_name, document_id
-from dsh_lightrag.server.models import Endpoint
+from dsh_lightrag.server.endpoint import Endpoint
 
 
 def md5_id(name):
@@ -273,6 +274,28 @@ async def test_a_promised_deletion_goes_on_after_the_workspace_was_closed(tmp_pa
         assert await rows(backend) == {}
 
 
+async def test_a_deletion_that_fails_says_so_and_goes_on_at_the_next_opening(tmp_path, capsys):
+    def told(statement):
+        with closing(sqlite3.connect(tmp_path / "bases/team/base.sqlite")) as base:
+            base.execute(statement)
+
+    async with opened(tmp_path) as backend:
+        await backend.insert([CURIE], "t")
+        told("CREATE TRIGGER broken BEFORE DELETE ON document BEGIN SELECT RAISE(ABORT, 'x'); END")
+        await backend.delete([md5_id("curie.txt")])
+        state = await settled(backend)
+        assert state.latest_message == "Deletion completed: 0 successful, 1 failed"
+        assert list(await rows(backend)) == ["curie.txt"]
+        with pytest.raises(sqlite3.IntegrityError):
+            await backend.clear()
+        assert (await backend.pipeline()).latest_message == "Clearing failed"
+    assert "deletion_failed" in capsys.readouterr().err
+    told("DROP TRIGGER broken")
+    async with opened(tmp_path) as backend:
+        await settled(backend)
+        assert await rows(backend) == {}
+
+
 async def test_clearing_leaves_an_empty_base_that_works_on(tmp_path):
     async with opened(tmp_path) as backend:
         await backend.insert([CURIE, NILE], "t")
@@ -295,7 +318,7 @@ KILLED = """
 import asyncio, os, pathlib, sys
 from dsh_lightrag.server.embedded import EmbeddedKeeper, EmbeddedSettings
 from dsh_lightrag.server.backend import NewDocument
-from dsh_lightrag.server.models import Endpoint
+from dsh_lightrag.server.endpoint import Endpoint
 async def main():
     endpoint = Endpoint(sys.argv[2], "e")
     keeper = EmbeddedKeeper(EmbeddedSettings(pathlib.Path(sys.argv[1]), endpoint))

@@ -1,4 +1,4 @@
-"""`gateway migrate`, `api` and `worker`: the gateway's parts, each a process of its own."""
+"""`gateway migrate`, `api`, `worker` and `ready`: the gateway's parts, each its own process."""
 
 from __future__ import annotations
 
@@ -21,16 +21,14 @@ from dsh_lightrag.cli.gateway.flags import (
     database_url,
     server_settings,
 )
-from dsh_lightrag.cli.terminal import complain, show
+from dsh_lightrag.cli.terminal import complain, show, write_json
 from dsh_lightrag.errors import LightRagError, needs_extra
-from dsh_lightrag.guard import LOOPBACK, Entry
-from dsh_lightrag.origin import Origin
+from dsh_lightrag.guard import Entry
+from dsh_lightrag.listening import names_of
 
 if TYPE_CHECKING:
     from dsh_lightrag.gateway.knowledge import KnowledgeServer
     from dsh_lightrag.settings import LightRagSettings
-
-ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - recognised here, not bound
 
 
 def migrate(*, database_url_env: DatabaseUrlEnv = None) -> int:
@@ -67,10 +65,8 @@ def entry_of(
     host: str, allowed_hosts: list[str] | None, allowed_origins: list[str] | None
 ) -> Entry:
     """Return which hosts and origins come in; an address that is listened on is one of them."""
-    local = host in ANY_ADDRESS or Origin("http", host, PORT).is_loopback
-    own = () if local else (f"[{host}]" if ":" in host else host,)
     return Entry(
-        hosts=(*LOOPBACK, *own, *(allowed_hosts or ())), origins=tuple(allowed_origins or ())
+        hosts=(*names_of(host), *(allowed_hosts or ())), origins=tuple(allowed_origins or ())
     )
 
 
@@ -118,6 +114,33 @@ async def _work(database_url: str, settings: LightRagSettings) -> None:
         await _check(server)
         show(Text("The worker takes jobs."))
         await Worker(database, server, fetch).run(stop)
+    finally:
+        await server.close()
+        await database.close()
+
+
+def ready(
+    *,
+    database_url_env: DatabaseUrlEnv = None,
+    server_url: ServerUrl = None,
+    server_key_env: ServerKeyEnv = None,
+) -> int:
+    """Tell whether database, migrations and knowledge server are in order; status 1 if not."""
+    database = database_url(database_url_env, None)
+    settings = server_settings(server_url, server_key_env)
+    found = asyncio.run(_ready(database, settings))
+    write_json(found)
+    return 0 if set(found.values()) == {"ok"} else 1
+
+
+async def _ready(database_url: str, settings: LightRagSettings) -> dict[str, str]:
+    with needs_extra("gateway", "the gateway"):
+        from dsh_lightrag.gateway import readiness  # noqa: PLC0415 - the extra
+        from dsh_lightrag.gateway.database import Database  # noqa: PLC0415 - as above
+        from dsh_lightrag.gateway.knowledge import KnowledgeServer  # noqa: PLC0415 - as above
+    database, server = Database(database_url), KnowledgeServer(settings)
+    try:
+        return await readiness.checks(database, server)
     finally:
         await server.close()
         await database.close()

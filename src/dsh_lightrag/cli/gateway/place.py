@@ -27,7 +27,7 @@ def running_gateway(folder: Path) -> Running | None:
     """Return the gateway of a folder, or None where none runs."""
     with contextlib.suppress(OSError, ValidationError):
         found = Running.model_validate_json((folder / NAME).read_bytes())
-        os.kill(found.pid, 0)  # it may have been killed; PermissionError means that it lives
+        os.kill(found.pid, 0)  # fails for one that was killed, and for who got its number since
         return found
     return None
 

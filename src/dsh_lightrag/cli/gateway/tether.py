@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
+
+from dsh_lightrag.cli.app import run
 
 # What the child gets to end by itself.
 GRACE_S = 30.0
@@ -33,10 +34,7 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     threading.Thread(target=_end_with_parent, args=(stdin,), daemon=True).start()
-    from dsh_lightrag.__main__ import main as command_line  # noqa: PLC0415 - the watch comes first
-
-    sys.argv[0] = "dsh-lightrag"
-    command_line()
+    run()
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from dsh_lightrag.cli.hosting.place import served_at
 from dsh_lightrag.cli.terminal import complain, show, waiting
 from dsh_lightrag.errors import ConfigurationError, needs_extra
 from dsh_lightrag.flags import secret_of
+from dsh_lightrag.listening import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,8 +135,7 @@ class _Gateway:
 
     @property
     def url(self) -> str:
-        written = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{written}:{self.port}"
+        return f"http://{as_written(self.host)}:{self.port}"
 
     async def run(self) -> int:
         """Start the parts one after the other, then watch over them until a signal comes."""

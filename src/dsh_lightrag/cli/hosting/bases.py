@@ -7,7 +7,6 @@ that it is refused while a server has the base open.
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 import shutil
 import sys
@@ -31,6 +30,7 @@ from dsh_lightrag.cli.hosting.ledger import ledger_path
 from dsh_lightrag.cli.hosting.place import served_at
 from dsh_lightrag.cli.terminal import complain, console_for, show, write_json
 from dsh_lightrag.errors import ConfigurationError, needs_extra
+from dsh_lightrag.server.workspaces import BASE_FILE, bases_folder, checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The base's name.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
-BASE_FILE = "base.sqlite"
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 
 
 def list_(data: DataFlag = None, *, as_json: Json = False) -> int:
@@ -112,12 +110,12 @@ def import_(
 ) -> int:
     """Make a base out of an exported file; a damaged, foreign or newer file is refused."""
     folder, _ = data_folder(data)
-    _check_new_name(name)
-    home = folder / "bases" / name
+    _checked_name(name)
+    home = bases_folder(folder) / name
     if home.exists():
         raise ConfigurationError(name, "is there already.", "Drop it first, or take another name.")
     # Built beside its place and renamed, so that there is never half of a base.
-    building = folder / "bases" / f".import-{secrets.token_hex(8)}"
+    building = bases_folder(folder) / f".import-{secrets.token_hex(8)}"
     with _engine_faults():
         from dsh_lightrag.engine.outside import (  # noqa: PLC0415 - loaded when used
             copy_base,
@@ -176,7 +174,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _made(folder: Path, name: str) -> bool:
-    _check_new_name(name)
+    _checked_name(name)
     with _keeper(folder) as keeper:
         return asyncio.run(keeper.create(name))
 
@@ -204,35 +202,19 @@ def _existing(folder: Path, name: str) -> Path:
     Raises:
         ConfigurationError: there is no such base.
     """
-    home = folder / "bases" / _checked_name(name)
+    home = bases_folder(folder) / _checked_name(name)
     if not home.is_dir():
         raise ConfigurationError(name, f"is no base of {folder}.", "`bases list` names them.")
     return home / BASE_FILE
 
 
 def _checked_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ConfigurationError(
-            "NAME", "has 1 to 64 letters, digits, '_' and '-'.", "Choose such a name."
-        )
-    return name
-
-
-def _check_new_name(name: str) -> None:
-    """Refuse a name that no request could say; a base that has one already can still be dropped."""
-    with needs_extra("server", "`bases`"):
-        from dsh_lightrag.server.workspaces import (  # noqa: PLC0415 - loaded when used
-            WorkspaceNameError,
-            checked_name,
-        )
-    try:
-        checked_name(name)
-    except WorkspaceNameError as error:
-        raise ConfigurationError("NAME", error.problem, error.mend) from None
+    with _engine_faults():
+        return checked_name(name)
 
 
 def _row(folder: Path, name: str) -> dict[str, Any]:
-    path = folder / "bases" / name / BASE_FILE
+    path = bases_folder(folder) / name / BASE_FILE
     row: dict[str, Any] = {"name": name, "documents": 0, "bytes": 0, "problem": ""}
     if path.exists():  # a base that was never opened is a folder alone
         row["bytes"] = sum(map(_size, (path, path.with_name(f"{BASE_FILE}-wal"))))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dsh_lightrag.server.backend import Keeper
     from dsh_lightrag.server.embedded import EmbeddedKeeper
-    from dsh_lightrag.server.models import Endpoint
+    from dsh_lightrag.server.endpoint import Endpoint
     from dsh_lightrag.server.settings import ServerSettings
 
 DATA_VARIABLE = "LIGHTRAG_DATA"
@@ -219,7 +219,7 @@ def _chat(hosting: Hosting) -> Endpoint | None:
 
 def _endpoint(kind: str, url: str, model: str | None, key_env: str | None) -> Endpoint:
     """Return a model's endpoint, its faults told by the flag that brought them."""
-    from dsh_lightrag.server.models import Endpoint  # noqa: PLC0415 - as in `keeper_of`
+    from dsh_lightrag.server.endpoint import Endpoint  # noqa: PLC0415 - as in `keeper_of`
 
     url_flag = "--embedder" if kind == "embedder" else f"--{kind}-url"
     if "://" not in url:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsh_lightrag.cli.hosting.own_server import own_server
 from dsh_lightrag.errors import ConfigurationError, needs_extra
+from dsh_lightrag.server.workspaces import bases_folder
 from dsh_lightrag.settings import LightRagSettings
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def pointed(settings: LightRagSettings, url: str) -> LightRagSettings:
 
 
 def _require_base(data: Path, workspace: str) -> None:
-    if not (data / "bases" / workspace).is_dir():
+    if not (bases_folder(data) / workspace).is_dir():
         raise ConfigurationError(
             "--workspace",
             "names no base of this data folder.",

@@ -18,13 +18,13 @@ from mcp.server.transport_security import TransportSecurityMiddleware, Transport
 from starlette.requests import Request
 
 from dsh_lightrag.errors import ConfigurationError
+from dsh_lightrag.guard import LOOPBACK
+from dsh_lightrag.listening import ANY_ADDRESS, as_written
 from dsh_lightrag.origin import Origin
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - recognised here, not bound
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?:[0-9]{1,5}|\*))?")
 _ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://{_HOST.pattern}")
 _NAME = re.compile(r"[A-Za-z0-9._-]{0,253}")
@@ -78,9 +78,8 @@ class Door:
     @property
     def security(self) -> TransportSecuritySettings:
         """The headers that are let in, as the SDK reads them; every port of a bare name."""
-        own = f"[{self.host}]" if ":" in self.host else self.host
         local = self.host in ANY_ADDRESS or Origin("http", self.host, self.port).is_loopback
-        names = [*(LOOPBACK if local else (own,)), *self.hosts]
+        names = [*(LOOPBACK if local else (as_written(self.host),)), *self.hosts]
         hosts = [pattern for name in names for pattern in _patterns(name)]
         origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
         return TransportSecuritySettings(

@@ -6,16 +6,15 @@ number, expire when idle, and answer only to the token that opened them.
 
 from __future__ import annotations
 
-import errno
-import socket
+import contextlib
 from typing import TYPE_CHECKING
 
 import uvicorn
 from mcp.server.auth.settings import AuthSettings
 from pydantic import AnyHttpUrl
 
-from dsh_lightrag.errors import ConfigurationError
 from dsh_lightrag.faces.mcp.door import Doorman, KnownTokens
+from dsh_lightrag.listening import bind, quiet, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +29,6 @@ IDLE_S = 30 * 60.0
 MAX_SESSIONS = 1000
 # A stream that a client holds open would otherwise keep the process from ending.
 SHUTDOWN_S = 3
-# Another process listens there, or only root may.
-PORT_ERRORS = (errno.EADDRINUSE, errno.EACCES)
 
 
 def app_of(
@@ -73,35 +70,7 @@ async def listen(app: ASGIApp, host: str, port: int, listening: Callable[[str], 
     Raises:
         ConfigurationError: the address cannot be listened on.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family)
-    except (OSError, UnicodeError) as error:  # the latter for a name that can be no host's
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        raise ConfigurationError(
-            _flag_at_fault(error),
-            f"cannot be listened on: {reason}.",
-            "Choose another --host or --port.",
-        ) from None
-    with listener:
-        written = f"[{host}]" if ":" in host else host
-        listening(f"http://{written}:{listener.getsockname()[1]}")
-        # No logging of its own: it would write requests to stdout. No proxy headers: they would
-        # let a client choose its own address.
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            ws="none",
-            timeout_graceful_shutdown=SHUTDOWN_S,
-        )
-        await uvicorn.Server(config).serve(sockets=[listener])
-
-
-def _flag_at_fault(error: OSError | UnicodeError) -> str:
-    """Return the flag to change; the numbers of a name that is not found are others' as well."""
-    if isinstance(error, socket.gaierror | UnicodeError) or error.errno not in PORT_ERRORS:
-        return "--host"
-    return "--port"
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(one) for one in bind(host, port)]
+        listening(url_of(host, sockets))
+        await uvicorn.Server(quiet(app, shutdown_s=SHUTDOWN_S)).serve(sockets=sockets)

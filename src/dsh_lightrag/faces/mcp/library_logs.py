@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from dsh_lightrag.logs import frames_of, get_logger
+from dsh_lightrag.logs import fault_of, get_logger
 
 
 class _WithoutText(logging.Handler):
@@ -19,7 +19,7 @@ class _WithoutText(logging.Handler):
         }
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            facts |= {"error": type(error).__name__, "frames": frames_of(error)}
+            facts |= fault_of(error)
         log = get_logger()
         (log.error if record.levelno >= logging.ERROR else log.warning)("library_log", **facts)
 

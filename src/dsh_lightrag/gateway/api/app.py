@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from dsh_lightrag.gateway.desk import Desk
 
 MCP_PATH = "/mcp"
-# JSON may spell a character in six bytes; what is longer than its text could be is refused.
+# Half as much again as the longest text in ASCII: one in wider letters has to be shorter, or else
+# a body could take six times the memory of its text.
 LARGER = (
     (r"/knowledge-bases/[^/]+/documents/text", 6 * MAX_TEXT_CHARS // 4),
     (r"/knowledge-bases/[^/]+/documents/upload", MAX_UPLOAD_BYTES),
@@ -72,7 +73,8 @@ def app_of(desk: Desk, entry: Entry | None = None) -> ASGIApp:
     knowledge = KnowledgeMcp(desk)
     app = routes_of(desk)
     app.router.lifespan_context = lambda _app: knowledge.running()
-    app.router.routes.append(Route(MCP_PATH, knowledge))
+    # No GET: without sessions its stream would carry nothing, never end, and outlive its token.
+    app.router.routes.append(Route(MCP_PATH, knowledge, methods=["POST"]))
     entry = entry or Entry()
     entry = Entry(hosts=entry.hosts, origins=entry.origins, larger=LARGER)
     inner = Audited(Authenticated(app, desk.identities), desk.identities)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 _WORKSPACE = re.compile(r"work[^a-z0-9]*space|tenant[^a-z0-9]*id")
-MAX_QUERY_FIELDS = 50
 
 
 def names_workspace(name: str) -> bool:

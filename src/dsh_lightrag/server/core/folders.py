@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dsh_lightrag.engine.schema import sync
 from dsh_lightrag.server.backend import (
     WorkspaceBrokenError,
     WorkspaceLockedError,
@@ -85,8 +86,8 @@ class Folders:
             return False
         finally:
             draft.unlink()
-        _sync(folder)
-        _sync(self._folder)
+        sync(folder)
+        sync(self._folder)
         return True
 
     async def note_deletions(self, name: str, ids: Sequence[str]) -> None:
@@ -99,7 +100,7 @@ class Folders:
             raise WorkspaceUnknownError(f"There is no workspace {name!r}.")
         folder = self._folder / name
         _written(folder, replace(entry, deleting=tuple(ids))).replace(folder / MARKER)
-        _sync(folder)
+        sync(folder)
 
     async def hold(self, name: str) -> None:
         """Lock the workspace's lock file; the system lets go of it when the process ends."""
@@ -144,7 +145,7 @@ class Folders:
         # The new name does not tell the old one: a failed removal leaves no name behind.
         dropped = self._folder / f"{_DROPPED}{os.urandom(8).hex()}"
         folder.rename(dropped)
-        _sync(self._folder)
+        sync(self._folder)
         shutil.rmtree(dropped)
         return True
 
@@ -167,12 +168,3 @@ def _written(folder: Path, entry: Entry) -> Path:
         file.flush()
         os.fsync(file.fileno())
     return path
-
-
-def _sync(folder: Path) -> None:
-    """Make a folder's list of names safe on the disk."""
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

@@ -7,7 +7,6 @@ import warnings
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-from dsh_lightrag.engine import MiniLM, WordTable
 from dsh_lightrag.errors import needs_extra
 from dsh_lightrag.server.backend import WorkspaceBrokenError, WorkspaceUnknownError
 from dsh_lightrag.server.core import environment
@@ -15,9 +14,10 @@ from dsh_lightrag.server.core.folders import Folders
 from dsh_lightrag.server.core.models import Models
 from dsh_lightrag.server.core.registry import Entry
 from dsh_lightrag.server.core.settings import database_variables
-from dsh_lightrag.server.embedded.embedding import LocalEmbedder
-from dsh_lightrag.server.models import EmbeddingEndpoint, Endpoint
-from dsh_lightrag.server.workspaces import WorkspaceNameError, checked_name
+from dsh_lightrag.server.embedded.embedding import LOCAL, LocalEmbedder
+from dsh_lightrag.server.endpoint import Endpoint
+from dsh_lightrag.server.models import EmbeddingEndpoint
+from dsh_lightrag.server.workspaces import checked_name, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from dsh_lightrag.server.core.registry import Registry
     from dsh_lightrag.server.core.settings import CoreSettings
 
-_LOCAL: dict[str, type[MiniLM | WordTable]] = {"minilm": MiniLM, "static": WordTable}
 _LOCAL_CALLS = 2  # one for questions and one for documents; more would share the same cores
 
 
@@ -78,7 +77,7 @@ def _models_of(settings: CoreSettings, count: Callable[[str], int]) -> Models:
             embedding_calls=wanted.concurrency,
             count=count,
         )
-    local = LocalEmbedder(_LOCAL[wanted])
+    local = LocalEmbedder(LOCAL[wanted])
     return Models(settings.chat, local, embedding_calls=_LOCAL_CALLS, count=count)
 
 
@@ -104,7 +103,7 @@ class CoreKeeper:
             "llm_binding": "openai",
             "llm_model": self._settings.chat.model,
             "embedding_binding": embedder if isinstance(embedder, str) else "openai",
-            "embedding_model": _LOCAL[embedder].identity
+            "embedding_model": LOCAL[embedder].identity
             if isinstance(embedder, str)
             else embedder.model,
             "kv_storage": "JsonKVStorage" if on_files else "PGKVStorage",
@@ -196,10 +195,7 @@ class CoreKeeper:
     async def _entry(self, workspace: str) -> Entry | None:
         """Return what is remembered of a workspace; a name that cannot be one is none."""
         registry = await self._ready()
-        try:
-            return await registry.find(checked_name(workspace))
-        except WorkspaceNameError:
-            return None
+        return await registry.find(workspace) if is_name(workspace) else None
 
     async def _known(self, workspace: str) -> Entry:
         entry = await self._entry(workspace)

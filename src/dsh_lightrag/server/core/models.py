@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from dsh_lightrag.server.embedded.embedding import LocalEmbedder
-    from dsh_lightrag.server.models import Endpoint
+    from dsh_lightrag.server.endpoint import Endpoint
 
 T = TypeVar("T")
 ChatFunction = Callable[..., Awaitable["str | AsyncIterator[str]"]]

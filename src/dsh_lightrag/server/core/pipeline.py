@@ -22,7 +22,7 @@ from lightrag.kg.shared_storage import (
     release_owned_reservation,
 )
 
-from dsh_lightrag.logs import get_logger
+from dsh_lightrag.logs import fault_of, get_logger
 from dsh_lightrag.server.backend import BackendError, BusyError, WorkspaceLockedError
 from dsh_lightrag.server.core.rows import state_of
 
@@ -87,7 +87,7 @@ class Pipeline:
         except WorkspaceLockedError:  # the database was away, and the other one goes on with it
             return True
         except Exception as error:  # noqa: BLE001 - in the background nobody else would see it
-            get_logger().warning("processing_failed", error=type(error).__name__)
+            get_logger().warning("processing_failed", **fault_of(error))
             return False
         return not left
 
@@ -143,17 +143,17 @@ class Pipeline:
         self, token: str, ids: Sequence[str], ended: Callable[[], Awaitable[None]]
     ) -> None:
         status = await self._status()
-        failed = 0
+        done = 0
         try:
             for place, doc_id in enumerate(ids, start=1):
                 status["cur_batch"] = place
                 result = await self._core.adelete_by_doc_id(doc_id, delete_llm_cache=True)
-                failed += result.status not in ("success", "not_found")
+                done += result.status in ("success", "not_found")
             await ended()
         except Exception as error:  # noqa: BLE001 - in the background nobody else would see it
-            get_logger().warning("deletion_failed", error=type(error).__name__)
+            get_logger().warning("deletion_failed", **fault_of(error))
         finally:
-            await self._release(token, f"Deleted {len(ids) - failed}, failed {failed}.")
+            await self._release(token, f"Deleted {done}, failed {len(ids) - done}.")
         self.drive()
 
     async def clear(self) -> None:

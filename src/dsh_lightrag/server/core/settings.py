@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from dsh_lightrag.server.models import Endpoint
+    from dsh_lightrag.server.endpoint import Endpoint
 
 _URL = "the database URL"
 # libpq's parameters of a URL, and LightRAG's variables for them.

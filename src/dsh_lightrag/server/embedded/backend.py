@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.engine import Listing, Mode, UnknownDocumentError, Worker
-from dsh_lightrag.logs import get_logger
+from dsh_lightrag.logs import fault_of, get_logger
 from dsh_lightrag.server.backend import (
     Answer,
     Evidence,
@@ -167,6 +167,8 @@ class EmbeddedBackend:
             for id_ in ids:
                 await self._threads.write(self._engine.delete_doomed, id_)
                 done += 1
+        except Exception as error:  # noqa: BLE001 - nobody waits; the next opening goes on with it
+            get_logger().warning("deletion_failed", **fault_of(error))
         finally:
             failed = len(ids) - done
             self._pipeline.end_deleting(f"Deletion completed: {done} successful, {failed} failed")
@@ -174,10 +176,13 @@ class EmbeddedBackend:
     async def clear(self) -> int:
         """Delete every document and all that came of them, in one transaction."""
         self._pipeline.begin_deleting(0)
+        ended = "Clearing failed"
         try:
-            return await self._threads.write(self._engine.clear)
+            count = await self._threads.write(self._engine.clear)
+            ended = "All documents cleared"
         finally:
-            self._pipeline.end_deleting("All documents cleared")
+            self._pipeline.end_deleting(ended)
+        return count
 
     async def clear_cache(self) -> None:
         """Do nothing: no answer is ever cached."""

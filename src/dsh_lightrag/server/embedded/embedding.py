@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+LOCAL: dict[str, type[MiniLM | WordTable]] = {"minilm": MiniLM, "static": WordTable}
 # Passages are embedded so many at a time; a question waits for one such batch at most.
 _BATCH = 4
 _LONGEST_COURTESY_S = 1.0

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import shutil
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from dsh_lightrag.engine import ChunkSizes, Engine, EngineOptions, MiniLM, WordTable
+from dsh_lightrag.engine import ChunkSizes, Engine, EngineOptions
 from dsh_lightrag.engine.schema import BaseLock, remembered, sync
-from dsh_lightrag.server.backend import (
-    WorkspaceBrokenError,
-    WorkspaceUnknownError,
-)
+from dsh_lightrag.server.backend import WorkspaceBrokenError, WorkspaceUnknownError
 from dsh_lightrag.server.embedded.backend import EmbeddedBackend
-from dsh_lightrag.server.embedded.embedding import LocalEmbedder
+from dsh_lightrag.server.embedded.embedding import LOCAL, LocalEmbedder
 from dsh_lightrag.server.embedded.threads import Threads
-from dsh_lightrag.server.models import ChatEndpoint, EmbeddingEndpoint, Endpoint
+from dsh_lightrag.server.endpoint import Endpoint
+from dsh_lightrag.server.models import ChatEndpoint, EmbeddingEndpoint
+from dsh_lightrag.server.workspaces import BASE_FILE, bases_folder, checked_name, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,10 +25,7 @@ if TYPE_CHECKING:
     from dsh_lightrag.engine import Progress
 
 
-BASE_FILE = "base.sqlite"
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 _DROPPED = ".dropped-"
-_LOCAL: dict[str, type[MiniLM | WordTable]] = {"minilm": MiniLM, "static": WordTable}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +52,7 @@ class EmbeddedKeeper:
 
     def __init__(self, settings: EmbeddedSettings) -> None:
         self._settings = settings
-        self._bases = settings.data / "bases"
+        self._bases = bases_folder(settings.data)
         self._threads = Threads()
         self._embedder = _embedder(settings.embedder)
         self._chat = ChatEndpoint(settings.chat) if settings.chat else None
@@ -89,23 +84,19 @@ class EmbeddedKeeper:
         if not self._bases.is_dir():
             return []
         return sorted(
-            entry.name
-            for entry in self._bases.iterdir()
-            if _NAME.fullmatch(entry.name) and entry.is_dir()
+            entry.name for entry in self._bases.iterdir() if is_name(entry.name) and entry.is_dir()
         )
 
     async def exists(self, workspace: str) -> bool:
         """Tell whether there is such a workspace; a name that cannot be one is none."""
-        return bool(_NAME.fullmatch(workspace)) and self._folder(workspace).is_dir()
+        return is_name(workspace) and self._folder(workspace).is_dir()
 
     async def create(self, workspace: str) -> bool:
         """Make an empty workspace, durable when this returns; False when it was there.
 
-        Raises `ValueError` for a name that cannot be one.
+        Raises `WorkspaceNameError` for a name that cannot be one.
         """
-        if not _NAME.fullmatch(workspace):
-            raise ValueError("a workspace's name has 1 to 64 letters, digits, '_' and '-'")
-        return await self._threads.write(self._create, self._folder(workspace))
+        return await self._threads.write(self._create, self._folder(checked_name(workspace)))
 
     def _create(self, folder: Path) -> bool:
         try:
@@ -190,11 +181,11 @@ def _embedder(
 ) -> LocalEmbedder | EmbeddingEndpoint | None:
     if isinstance(wanted, Endpoint):
         return EmbeddingEndpoint(wanted)
-    model = _LOCAL.get(wanted)
+    model = LOCAL.get(wanted)
     return LocalEmbedder(model) if model else None
 
 
 def _model_name(wanted: str | Endpoint) -> str:
     if isinstance(wanted, Endpoint):
         return wanted.model
-    return _LOCAL[wanted].identity if wanted in _LOCAL else "none"
+    return LOCAL[wanted].identity if wanted in LOCAL else "none"

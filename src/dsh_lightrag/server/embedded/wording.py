@@ -102,9 +102,9 @@ def context(evidence: Evidence) -> str:
 def instructions(ask: Ask, evidence: Evidence) -> str:
     """Return the system text of a chat model's prompt: the rules, and the context as data."""
     tag = fence_tag()
-    wishes = f"\n\n---Additional wishes of the user---\n{clean(ask.user_prompt)}" * bool(
-        ask.user_prompt
-    )
+    wishes = ""
+    if ask.user_prompt:
+        wishes = f"\n\n---Additional wishes of the user---\n{clean(ask.user_prompt)}"
     return (
         f"{_ROLE}{clean_line(ask.response_type)}{wishes}\n\n"
         f"---Context---\n{fence_opening(tag)}\n{context(evidence)}</{tag}>"

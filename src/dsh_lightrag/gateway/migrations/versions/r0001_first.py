@@ -156,7 +156,7 @@ def _create_tables() -> None:
         sa.Column("state", sa.Text(), server_default="waiting", nullable=False),
         sa.Column("server_id", sa.Text(), nullable=True),
         sa.Column("track_id", sa.Text(), nullable=True),
-        sa.Column("tokens_expected", sa.BigInteger(), server_default=text("0"), nullable=False),
+        sa.Column("tokens_charged", sa.BigInteger(), server_default=text("0"), nullable=False),
         sa.Column(
             "updated_at", sa.DateTime(timezone=True), server_default=text("now()"), nullable=False
         ),
