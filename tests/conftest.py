@@ -22,7 +22,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch):
-    """No proxy and no LIGHTRAG_ variable of the machine takes part."""
+    """No proxy, no LIGHTRAG_ variable and no terminal's width of the machine takes part."""
+    monkeypatch.delenv("COLUMNS", raising=False)
     for name in list(os.environ):
         if name.lower().endswith("_proxy") or name.upper().startswith("LIGHTRAG_"):
             monkeypatch.delenv(name)

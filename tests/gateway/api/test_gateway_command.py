@@ -19,8 +19,9 @@ BOUND_S = 240
 
 @pytest.fixture
 def environment(migrated_url):
-    """The code under test, and a real database by its variable."""
-    return {
+    """The code under test, a real database by its variable, and the measuring of coverage."""
+    measured = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
+    return measured | {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT / "src"),
         "DSH_GATEWAY_DATABASE_URL": migrated_url,
