@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hash_embedder import HashEmbedder
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -153,9 +154,10 @@ class Base(RuleBasedStateMachine):
         }
 
 
-TestBase = Base.TestCase
+# Every kill copies the base: as many sequences as before take longer than one test may.
+TestBase = pytest.mark.timeout(400)(Base.TestCase)
 TestBase.settings = settings(
-    max_examples=15,
+    max_examples=40,
     stateful_step_count=15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -31,6 +31,7 @@ async def test_processes_that_start_at_once_migrate_one_after_the_other(database
     several = [Database(database_url) for _ in range(3)]
     await asyncio.gather(*(database.migrate() for database in several))
     for database in several:
+        assert await database.is_current()
         await database.close()
 
 

@@ -111,7 +111,7 @@ class EmbeddedPostgres:
             if not self._answers():
                 self._launch()
             self.create_database(OWNER)
-        except BaseException:
+        except BaseException:  # whatever keeps it from starting, the folder is let go
             self._release()
             raise
 

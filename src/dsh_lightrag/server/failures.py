@@ -171,7 +171,7 @@ class LastResort:
 
         try:
             await self._app(scope, receive, watched)
-        except Exception as error:
+        except Exception as error:  # a bug, whatever its kind: its id is told, never its words
             marked = error_id()
             record(scope, _SERVER_FAULT, reason="bug", error_id=marked, **fault_of(error))
             if begun:

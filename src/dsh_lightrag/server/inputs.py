@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from dsh_lightrag.convert import SUPPORTED, is_supported
 from dsh_lightrag.engine.schema import sync
 from dsh_lightrag.logs import get_logger
+from dsh_lightrag.server.file_names import UNSAFE
 from dsh_lightrag.server.refusal import RefusalError
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 UPLOADS = ".uploads"
 _ARRIVING = ".arriving-"
 _MIB = 1024 * 1024
-_UNSAFE = re.compile("[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 # Seen through other systems' eyes: a separator, a drive, a stream.
 _CLIMBING = re.compile(r"[/\\:]")
 _LONGEST = 255  # bytes of a name, on every file system we know
@@ -57,7 +57,7 @@ def checked_file_name(name: str) -> str:
     """
     if not name.strip():
         raise RefusalError(400, "Filename cannot be empty")
-    if name != name.strip() or _UNSAFE.search(name) or len(name.encode()) > _LONGEST:
+    if name != name.strip() or UNSAFE.search(name) or len(name.encode()) > _LONGEST:
         raise RefusalError(400, "Invalid filename")
     if _CLIMBING.search(name) or name in (".", ".."):
         raise RefusalError(400, "Unsafe filename detected")

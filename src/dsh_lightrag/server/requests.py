@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_va
 from dsh_lightrag.errors import LightRagError
 from dsh_lightrag.question import accepted_question
 from dsh_lightrag.server.backend import Ask, Mode, PageWanted, SortField, Turn
+from dsh_lightrag.server.file_names import UNSAFE
 from dsh_lightrag.text import clean
 
 MAX_CHARS = 65_536
@@ -34,7 +35,6 @@ MAX_SOURCE_BYTES = 4096
 # What counts pages is a 64-bit number, also once it is multiplied.
 MAX_PAGE = 2**31 - 1
 _NO_SOURCES = ("", ".", "..", "unknown_source", "no-file-path")
-_UNSAFE = re.compile("[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TOO_SHORT = (
     "RAG query is too short. Enter at least 3 English characters or an equivalent combination "
@@ -166,7 +166,7 @@ def canonical_name(source: str) -> str:
 
 
 def _source(source: object) -> object:
-    if isinstance(source, str) and (match := _UNSAFE.search(source)):
+    if isinstance(source, str) and (match := UNSAFE.search(source)):
         raise ValueError(f"file_source must not contain the character U+{ord(match[0]):04X}")
     if isinstance(source, str) and len(source.encode()) > MAX_SOURCE_BYTES:
         raise ValueError(f"file_source must be at most {MAX_SOURCE_BYTES} bytes")

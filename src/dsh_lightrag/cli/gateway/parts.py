@@ -27,6 +27,9 @@ from dsh_lightrag.guard import Entry
 from dsh_lightrag.listening import names_of
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from dsh_lightrag.gateway.database import Database
     from dsh_lightrag.gateway.knowledge import KnowledgeServer
     from dsh_lightrag.settings import LightRagSettings
 
@@ -102,21 +105,15 @@ def worker(
 
 async def _work(database_url: str, settings: LightRagSettings) -> None:
     with needs_extra("gateway", "the gateway"):
-        from dsh_lightrag.gateway.database import Database  # noqa: PLC0415 - the extra
-        from dsh_lightrag.gateway.fetch import fetch  # noqa: PLC0415 - as above
-        from dsh_lightrag.gateway.knowledge import KnowledgeServer  # noqa: PLC0415 - as above
+        from dsh_lightrag.gateway.fetch import fetch  # noqa: PLC0415 - the extra
         from dsh_lightrag.gateway.worker import Worker  # noqa: PLC0415 - as above
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    database, server = Database(database_url), KnowledgeServer(settings)
-    try:
+    async with _opened(database_url, settings) as (database, server):
         await _check(server)
         show(Text("The worker takes jobs."))
         await Worker(database, server, fetch).run(stop)
-    finally:
-        await server.close()
-        await database.close()
 
 
 def ready(
@@ -136,11 +133,21 @@ def ready(
 async def _ready(database_url: str, settings: LightRagSettings) -> dict[str, str]:
     with needs_extra("gateway", "the gateway"):
         from dsh_lightrag.gateway import readiness  # noqa: PLC0415 - the extra
-        from dsh_lightrag.gateway.database import Database  # noqa: PLC0415 - as above
+    async with _opened(database_url, settings) as (database, server):
+        return await readiness.checks(database, server)
+
+
+@contextlib.asynccontextmanager
+async def _opened(
+    database_url: str, settings: LightRagSettings
+) -> AsyncIterator[tuple[Database, KnowledgeServer]]:
+    """Reach the database and the knowledge server, and let go of both."""
+    with needs_extra("gateway", "the gateway"):
+        from dsh_lightrag.gateway.database import Database  # noqa: PLC0415 - the extra
         from dsh_lightrag.gateway.knowledge import KnowledgeServer  # noqa: PLC0415 - as above
     database, server = Database(database_url), KnowledgeServer(settings)
     try:
-        return await readiness.checks(database, server)
+        yield database, server
     finally:
         await server.close()
         await database.close()

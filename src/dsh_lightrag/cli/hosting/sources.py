@@ -11,22 +11,19 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.convert import ConversionError, is_supported
-from dsh_lightrag.text import clean_line
+from dsh_lightrag.server.file_names import filed_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 JOINT = "__"
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-# `report.[native].pdf` tells LightRAG's parser what to do, and is filed as `report.pdf`.
-_PARSER_HINT = re.compile(r"\.\[[^\[\]/]*\](?=\.[^./]+$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ def sources_of(paths: Iterable[Path]) -> Sources:
                 else:
                     left_out += 1
         elif os.path.isfile(path):  # noqa: PTH113 - the method raises, as above
-            files.setdefault(path, Source(path, _listed_as(path.name)))
+            files.setdefault(path, Source(path, filed_as(path.name)))
         else:
             missing.append(path)
     ordered = sorted(files.values(), key=lambda source: source.name)
@@ -110,11 +107,7 @@ def _is_ordinary(path: Path) -> bool:
 
 
 def _name_below(root: Path, file: Path) -> str:
-    return _listed_as(JOINT.join(file.relative_to(root).parts))
-
-
-def _listed_as(name: str) -> str:
-    return _PARSER_HINT.sub("", clean_line(name).strip())
+    return filed_as(JOINT.join(file.relative_to(root).parts))
 
 
 def read_source(source: Source, most: int) -> tuple[bytes, str]:

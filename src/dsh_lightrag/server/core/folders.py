@@ -119,7 +119,7 @@ class Folders:
                     return
         except BlockingIOError:
             pass
-        except BaseException:
+        except BaseException:  # whatever it was, nobody else would close the file
             os.close(file)
             raise
         os.close(file)

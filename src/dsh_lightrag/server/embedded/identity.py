@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import re
 
-from dsh_lightrag.text import clean_line
+from dsh_lightrag.server.file_names import filed_as
 
-# `report.[native].pdf` tells LightRAG's parser what to do, and is the file `report.pdf`.
-_PARSER_HINT = re.compile(r"\.\[[^\[\]/]*\](?=\.[^./]+$)")
 SEPARATOR = "<SEP>"
 
 
 def canonical_name(file_source: str) -> str:
     """Return the last path segment of a source, without a parser's hint; may be empty."""
-    return _PARSER_HINT.sub("", clean_line(file_source).rpartition("/")[2].strip())
+    return filed_as(file_source.rpartition("/")[2])
 
 
 def document_id(file_source: str) -> str:
