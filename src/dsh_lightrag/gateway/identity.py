@@ -155,6 +155,15 @@ class Identities:
                 )
             key.revoked_at = key.revoked_at or datetime.now(UTC)
 
+    async def revoke_team(self, team_id: uuid.UUID) -> None:
+        """Revoke every key of a team, with all their tokens; its bases stay."""
+        async with self._sessions.begin() as session:
+            await session.execute(
+                update(ApiKey)
+                .where(ApiKey.team_id == team_id, ApiKey.revoked_at.is_(None))
+                .values(revoked_at=datetime.now(UTC))
+            )
+
     # --- tokens, by a key that manages -----------------------------------------------------------
 
     async def issue_token(  # noqa: PLR0913 - a token is bound to all of these

@@ -58,6 +58,10 @@ def test_teams_and_keys_are_made_listed_and_revoked(environment, migrated_url):
     with psycopg.connect(migrated_url) as connection:
         [revoked] = connection.execute("SELECT revoked_at FROM gateway_api_key").fetchone()
     assert revoked is not None
+    run("key", "create", "phone", "--team", "archive", env=environment)
+    assert run("team", "revoke", "archive", env=environment).returncode == 0
+    rows = json.loads(run("key", "list", "--team", "archive", env=environment).stdout)
+    assert [row["name"] for row in rows if row["revokedAt"]] == ["laptop", "phone"]
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,19 @@ async def test_the_scheme_is_read_in_any_case(identities, team_id):
     assert (await identities.verify(f"bEaReR {key}")).team_id == team_id
 
 
+async def test_a_revoked_team_has_no_key_and_no_token_left_and_other_teams_keep_theirs(
+    identities, database, team_id
+):
+    keys = [await identities.create_key(team_id, name) for name in ("k", "l")]
+    caller = await identities.verify(f"Bearer {keys[0].text}")
+    token = await issue(identities, caller, [await make_base(database, team_id)])
+    others = await identities.create_key(await identities.create_team("others"), "k")
+    await identities.revoke_team(team_id)
+    for secret in (*(key.text for key in keys), token.text):
+        assert await code_of(identities.verify(f"Bearer {secret}")) is Code.UNAUTHORIZED
+    assert (await identities.verify(f"Bearer {others.text}")).team_id != team_id
+
+
 async def test_a_revoked_key_and_its_tokens_prove_nothing_at_once(identities, database, team_id):
     key = await identities.create_key(team_id, "k")
     caller = await identities.verify(f"Bearer {key.text}")

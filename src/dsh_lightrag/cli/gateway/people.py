@@ -47,6 +47,18 @@ def list_teams(*, data: DataFlag = None, database_url_env: DatabaseUrlEnv = None
     return 0
 
 
+def revoke_team(
+    name: Name, *, data: DataFlag = None, database_url_env: DatabaseUrlEnv = None
+) -> int:
+    """Revoke every key of a team and every token that they issued; its bases stay."""
+
+    async def revoke(identities: Identities) -> None:
+        await identities.revoke_team((await identities.team_named(name)).id)
+
+    _with_identities(data, database_url_env, revoke)
+    return 0
+
+
 def create_key(  # noqa: PLR0913 - one per flag
     name: Name,
     *,
@@ -109,7 +121,11 @@ def revoke_key(
     return 0
 
 
-TEAM_COMMANDS: dict[str, Callable[..., int]] = {"create": create_team, "list": list_teams}
+TEAM_COMMANDS: dict[str, Callable[..., int]] = {
+    "create": create_team,
+    "list": list_teams,
+    "revoke": revoke_team,
+}
 KEY_COMMANDS: dict[str, Callable[..., int]] = {
     "create": create_key,
     "list": list_keys,
