@@ -135,3 +135,11 @@ def test_settings_that_cannot_work_are_refused(tmp_path, fields):
 def test_an_address_that_is_not_ours_is_the_hosts_fault(host):
     with pytest.raises(ConfigurationError, match="--host"):
         bind(host, 0)
+
+
+def test_no_answer_waits_for_the_receipt_of_its_first_half():
+    (listener,) = bind("127.0.0.1", 0)
+    with listener, socket.create_connection(listener.getsockname(), timeout=30):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
