@@ -156,3 +156,21 @@ def test_a_variable_that_cannot_work_is_named(run, monkeypatch):
     result = run("tools")
     assert result.exit_code == 2
     assert "LIGHTRAG_WRITES__ENABLED" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serve", "--data", ""),
+        ("ingest", ""),
+        ("ingest", "notes.md", "--data", " "),
+        ("up", ""),
+        ("bases", "list", "--data", ""),
+        ("gateway", "up", "--data", ""),
+        ("dsh-bundle", ""),
+    ],
+)
+def test_a_variable_that_was_never_set_is_not_the_current_folder(run, words):
+    answer = run(*words)
+    assert answer.exit_code == 2
+    assert "A path is blank" in answer.stderr

@@ -1,16 +1,25 @@
-"""What a command is given to read: a file, or stdin where it says `-`."""
+"""The files and folders that a command is given; `-` is stdin where it reads one."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import typer
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 STDIN = "-"
+
+
+def named_path(text: str) -> Path:
+    """Return the path that somebody wrote: a parser of Typer's, for folders above all.
+
+    Raises:
+        typer.BadParameter: it is blank, as a variable is that was never set; Python would take it
+            for the current folder.
+    """
+    if not text.strip():
+        raise typer.BadParameter("A path is blank. Write . for the current folder.")
+    return Path(text)
 
 
 def read_bytes(file: Path | None, most: int = -1, hint: str | None = None) -> bytes:

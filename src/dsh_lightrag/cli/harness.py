@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dsh_lightrag.cli.files import named_path
 from dsh_lightrag.cli.options import KeyByName  # noqa: TC001 - as above
 from dsh_lightrag.cli.terminal import complain, write_line
 from dsh_lightrag.errors import PLUGIN_NAME, MissingExtraError
@@ -39,7 +40,9 @@ def dsh_patch(
 
 def dsh_bundle(
     deployment: KeyByName,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", parser=named_path, help="A new or empty folder.")
+    ],
 ) -> int:
     """Write a bundle that mounts the tools under their own names in a profile of the harness.
 

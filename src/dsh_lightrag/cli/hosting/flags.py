@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from dsh_lightrag.cli.files import named_path
 from dsh_lightrag.errors import ConfigurationError, needs_extra
 from dsh_lightrag.flags import secret_of
 
@@ -32,6 +33,7 @@ DataFlag = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
+        parser=named_path,
         help=f"The data folder. {DATA_VARIABLE}, else the user's own data folder.",
         show_default=False,
     ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dsh_lightrag.cli.files import named_path
 from dsh_lightrag.cli.hosting.base import Base
 from dsh_lightrag.cli.hosting.flags import Hosting  # noqa: TC001 - as above
 from dsh_lightrag.cli.hosting.ingesting import Ingestion, Outcome
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 def ingest(
     load: Load,
     hosting: Hosting,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files and folders.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH…", parser=named_path, help="Files and folders."),
+    ],
     *,
     prune: Annotated[
         bool, typer.Option("--prune", help="Delete the documents of files that are gone.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from dsh_lightrag.cli.files import named_path
 from dsh_lightrag.cli.hosting.base import Base
 from dsh_lightrag.cli.hosting.connecting import snippets
 from dsh_lightrag.cli.hosting.flags import Hosting  # noqa: TC001 - as above
@@ -39,7 +40,10 @@ WAKE_MS = 500
 
 def up(
     hosting: Hosting,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder with your files.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", parser=named_path, help="The folder with your files."),
+    ],
     *,
     port: Port = 9621,
     api_key_env: ApiKeyEnv = None,
