@@ -17,6 +17,7 @@ from dsh_lightrag.server import (
     routes_health,
     routes_query,
     routes_workspaces,
+    web_ui,
 )
 from dsh_lightrag.server.background import Background
 from dsh_lightrag.server.credentials import Credentials
@@ -66,6 +67,8 @@ def build_app(keeper: Keeper, settings: ServerSettings) -> Guard:
         routes_workspaces,
     ):
         app.include_router(routes.router)
+    if settings.web_ui:
+        app.router.routes.extend(web_ui.routes_of(settings.web_ui))
     return Guard(app, settings.entry, word_refusal)
 
 

@@ -31,7 +31,7 @@ _UNKNOWN = (
 )
 
 
-def short(state: PipelineState | None, *, scanning: bool) -> Json:
+def short(state: PipelineState | None, *, scanning: bool, web_ui: bool) -> Json:
     """Return what anybody may know; a workspace that is not open has nothing to do."""
     busy = state is not None and state.busy
     waiting = state is not None and bool(state.deleting or state.pending_enqueues)
@@ -40,7 +40,7 @@ def short(state: PipelineState | None, *, scanning: bool) -> Json:
         "auth_mode": "disabled",
         "core_version": CORE_VERSION,
         "api_version": API_VERSION,
-        "webui_available": False,
+        "webui_available": web_ui,
         "workspace_available": False,
         "api_docs_available": False,
         **PAGES,
@@ -51,10 +51,12 @@ def short(state: PipelineState | None, *, scanning: bool) -> Json:
     }
 
 
-def long(keeper: Keeper, workspace: str, state: PipelineState | None, *, scanning: bool) -> Json:
+def long(
+    keeper: Keeper, workspace: str, state: PipelineState | None, *, scanning: bool, web_ui: bool
+) -> Json:
     """Return what who has credentials may know; folders are named as the data folder's parts."""
     return {
-        **short(state, scanning=scanning),
+        **short(state, scanning=scanning, web_ui=web_ui),
         "working_directory": workspace,
         "input_directory": f"inputs/{workspace}",
         "configuration": _configuration(keeper, workspace),

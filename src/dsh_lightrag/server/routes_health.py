@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Form
 from fastapi.responses import RedirectResponse
 
-from dsh_lightrag.server import health
+from dsh_lightrag.server import health, web_ui
 from dsh_lightrag.server.backend import PipelineState
 from dsh_lightrag.server.services import (
     NEEDS_KEY,
@@ -21,9 +21,9 @@ router = APIRouter(tags=["default"])
 
 
 @router.get("/")
-async def root() -> RedirectResponse:
-    """Lead to the one page that there is."""
-    return RedirectResponse("/health")
+async def root(services: ServicesOf) -> RedirectResponse:
+    """Lead to the page for people where there is one."""
+    return RedirectResponse(web_ui.PATH if services.settings.web_ui else "/health")
 
 
 @router.get("/health")
@@ -39,9 +39,10 @@ async def get_health(
     async with services.pool.lease_if_open(workspace) as backend:
         state = PipelineState() if backend is None else await backend.pipeline()
     state = services.filing.with_pending(workspace, state)
+    page = services.settings.web_ui is not None
     if trusted:
-        return health.long(services.keeper, workspace, state, scanning=scanning)
-    return health.short(state, scanning=scanning)
+        return health.long(services.keeper, workspace, state, scanning=scanning, web_ui=page)
+    return health.short(state, scanning=scanning, web_ui=page)
 
 
 def _guest(services: ServicesOf) -> dict[str, Any]:

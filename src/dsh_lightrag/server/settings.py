@@ -37,6 +37,7 @@ class ServerSettings:
         most_open: how many workspaces stay open while nobody uses them.
         idle_s: after how many seconds an unused workspace is closed.
         drop_wait_s: how long the removal of a workspace waits for its users.
+        web_ui: the folder of LightRAG's web page; None serves none.
 
     Raises:
         ConfigurationError: a host off loopback without a key, a port or a key that cannot be.
@@ -54,6 +55,7 @@ class ServerSettings:
     most_open: int = 64
     idle_s: float = 600.0
     drop_wait_s: float = 10.0
+    web_ui: Path | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= _MOST_PORT:

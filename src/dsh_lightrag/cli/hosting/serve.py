@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -12,6 +12,9 @@ from rich.text import Text
 from dsh_lightrag.cli.hosting.flags import Hosting, keeper_of, server_settings
 from dsh_lightrag.cli.terminal import show
 from dsh_lightrag.flags import secret_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Host = Annotated[str, typer.Option(help="Address to listen on; off loopback it needs a key.")]
 Port = Annotated[int, typer.Option(help="Port; 0 takes a free one.")]
@@ -33,10 +36,14 @@ def serve(  # noqa: PLR0913 - one per flag
     allowed_origin: Annotated[
         list[str] | None, typer.Option(metavar="ORIGIN", help="Web pages of this origin may ask.")
     ] = None,
+    web_ui: Annotated[
+        bool, typer.Option("--web-ui", help="Serve LightRAG's own web page too (extra lightrag).")
+    ] = False,
 ) -> int:
     """Serve the bases of a data folder over LightRAG's HTTP API, without a key or a model."""
     key = secret_of("--api-key-env", api_key_env, os.environ) if api_key_env else ""
     keeper = keeper_of(hosting)
+    page = _web_page() if web_ui else None
     settings = server_settings(
         hosting,
         host=host,
@@ -44,11 +51,20 @@ def serve(  # noqa: PLR0913 - one per flag
         api_key=key,
         allowed_hosts=tuple(allowed_host or ()),
         allowed_origins=tuple(allowed_origin or ()),
+        web_ui=page,
     )
     from dsh_lightrag.server.serve import serve as run_server  # noqa: PLC0415 - loaded when used
 
     def listening(url: str) -> None:
         show(Text(f"Serving {hosting.data} at {url} until Ctrl-C."))
+        if page:
+            show(Text(f"LightRAG's web page is at {url}/webui/."))
 
     asyncio.run(run_server(keeper, settings, listening))
     return 0
+
+
+def _web_page() -> Path:
+    from dsh_lightrag.server import web_ui  # noqa: PLC0415 - loaded when used
+
+    return web_ui.installed_folder()
