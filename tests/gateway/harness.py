@@ -71,7 +71,7 @@ async def working(
 ) -> AsyncIterator[None]:
     """Run a worker; it has ended when this has."""
     stop = asyncio.Event()
-    running = asyncio.create_task(Worker(database, server, fetch).run(stop))
+    running = asyncio.create_task(Worker(database, server, fetch, audit_days=365).run(stop))
     try:
         yield
     finally:

@@ -19,12 +19,11 @@ from dsh_lightrag.gateway.tables import (
     IndexedText,
     KnowledgeBase,
     KnowledgeDocument,
-    UsageLedger,
 )
 
 with needs_extra("gateway", "the gateway"):
     from procrastinate.jobs import Status
-    from sqlalchemy import String, cast, column, delete, exists, func, select, table, text
+    from sqlalchemy import String, cast, column, exists, func, select, table, text
     from sqlalchemy.dialects.postgresql import JSONB
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ _OVERDUE = text(
     " procrastinate_events WHERE type = 'started' GROUP BY job_id"
     " HAVING max(at) < now() - interval '15 minutes')"
 )
-_KEPT_MINUTES = text("interval '1 day'")
 
 _jobs = table("procrastinate_jobs", column("args", JSONB), column("task_name"), column("status"))
 
@@ -225,11 +223,3 @@ async def _admit_losses(database: Database, lost: list[IndexedText]) -> None:
                     document,
                     Failed(Code.NOT_FOUND.value, "The knowledge server has lost it. Put it again."),
                 )
-
-
-async def forget_old_minutes(database: Database) -> None:
-    """Delete minutes that no rate looks at any more."""
-    async with database.sessions.begin() as session:
-        await session.execute(
-            delete(UsageLedger).where(UsageLedger.minute < func.now() - _KEPT_MINUTES)
-        )

@@ -150,7 +150,7 @@ class AuditEntry(Table):
     """
 
     __tablename__ = "gateway_audit_entry"
-    __table_args__ = (Index(None, "team_id", "at"),)
+    __table_args__ = (Index(None, "team_id", "at"), Index(None, "at"))
 
     id: Mapped[int] = mapped_column(Identity(always=True), primary_key=True)
     at: Mapped[datetime] = mapped_column(server_default=func.now())

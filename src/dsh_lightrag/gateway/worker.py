@@ -15,6 +15,7 @@ from uuid import UUID
 
 from dsh_lightrag.errors import LightRagError, needs_extra
 from dsh_lightrag.gateway import fetching, reconcile, removal
+from dsh_lightrag.gateway.forgetting import forget
 from dsh_lightrag.gateway.ingest import Indexer
 from dsh_lightrag.gateway.queue import Job
 from dsh_lightrag.logs import frames_of, get_logger
@@ -49,12 +50,14 @@ class Worker:
         database: where documents and jobs are.
         server: where texts are filed.
         fetch: gets what a URL holds, or raises `LightRagError`.
+        audit_days: how long an audit entry is kept.
         concurrency: jobs at once; those of one base run one after the other all the same.
     """
 
     database: Database
     server: KnowledgeServer
     fetch: Fetch
+    audit_days: int
     concurrency: int = 4
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -91,9 +94,7 @@ class Worker:
                 tasks.create_task(_every(DUE_S, self._queue_due))
                 tasks.create_task(_every(MEND_S, lambda: self._mend(app)))
                 tasks.create_task(_every(COMPARE_ALL_S, self._compare_all))
-                tasks.create_task(
-                    _every(FORGET_S, lambda: reconcile.forget_old_minutes(self.database))
-                )
+                tasks.create_task(_every(FORGET_S, lambda: forget(self.database, self.audit_days)))
                 await app.run_worker_async(
                     concurrency=self.concurrency,
                     install_signal_handlers=False,

@@ -139,7 +139,9 @@ async def gateway(database_url, settings, entry=None):
 async def working(desk):
     """Run a worker; it has ended when this has."""
     stop = asyncio.Event()
-    running = asyncio.create_task(Worker(desk.database, desk.server, fetch).run(stop))
+    running = asyncio.create_task(
+        Worker(desk.database, desk.server, fetch, audit_days=365).run(stop)
+    )
     try:
         yield
     finally:

@@ -17,6 +17,7 @@ from dsh_lightrag.settings import LightRagSettings
 DATABASE_VARIABLE = "DSH_GATEWAY_DATABASE_URL"
 SERVER_KEY_VARIABLE = "DSH_GATEWAY_SERVER_KEY"
 PORT = 9630
+AUDIT_DAYS = 365
 # The gateway's own folder inside the data folder.
 FOLDER = "gateway"
 
@@ -49,6 +50,9 @@ AllowedHost = Annotated[
 AllowedOrigin = Annotated[
     list[str] | None,
     typer.Option(metavar="ORIGIN", help="Let web pages of this origin in; repeat it."),
+]
+AuditDays = Annotated[
+    int, typer.Option(metavar="N", min=1, max=36_500, help="How long an audit entry is kept.")
 ]
 
 

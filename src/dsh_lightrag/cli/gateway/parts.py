@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from dsh_lightrag.cli.gateway.flags import (
+    AUDIT_DAYS,
     PORT,
     AllowedHost,
     AllowedOrigin,
+    AuditDays,
     DatabaseUrlEnv,
     Host,
     Port,
@@ -95,15 +97,16 @@ def worker(
     database_url_env: DatabaseUrlEnv = None,
     server_url: ServerUrl = None,
     server_key_env: ServerKeyEnv = None,
+    audit_days: AuditDays = AUDIT_DAYS,
 ) -> int:
     """Index what is put: take jobs from the queue, until Ctrl-C."""
     database = database_url(database_url_env, None)
     settings = server_settings(server_url, server_key_env)
-    asyncio.run(_work(database, settings))
+    asyncio.run(_work(database, settings, audit_days))
     return 0
 
 
-async def _work(database_url: str, settings: LightRagSettings) -> None:
+async def _work(database_url: str, settings: LightRagSettings, audit_days: int) -> None:
     with needs_extra("gateway", "the gateway"):
         from dsh_lightrag.gateway.fetch import fetch  # noqa: PLC0415 - the extra
         from dsh_lightrag.gateway.worker import Worker  # noqa: PLC0415 - as above
@@ -113,7 +116,7 @@ async def _work(database_url: str, settings: LightRagSettings) -> None:
     async with _opened(database_url, settings) as (database, server):
         await _check(server)
         show(Text("The worker takes jobs."))
-        await Worker(database, server, fetch).run(stop)
+        await Worker(database, server, fetch, audit_days).run(stop)
 
 
 def ready(

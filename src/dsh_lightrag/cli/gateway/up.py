@@ -20,9 +20,11 @@ import typer
 from rich.text import Text
 
 from dsh_lightrag.cli.gateway.flags import (
+    AUDIT_DAYS,
     DATABASE_VARIABLE,
     PORT,
     SERVER_KEY_VARIABLE,
+    AuditDays,
     Host,
     Port,
     ServerKeyEnv,
@@ -75,6 +77,7 @@ def up(  # noqa: PLR0913 - one per flag
     port: Port = PORT,
     server_url: ServerUrl = None,
     server_key_env: ServerKeyEnv = None,
+    audit_days: AuditDays = AUDIT_DAYS,
     allow_root: Annotated[
         bool, typer.Option("--allow-root", help="Run the embedded database under root's account.")
     ] = False,
@@ -88,7 +91,7 @@ def up(  # noqa: PLR0913 - one per flag
                 stack, folder, allow_root=allow_root
             )
             _migrate(database)
-        gateway = _Gateway(hosting, folder, database, host, port or _free_port(host))
+        gateway = _Gateway(hosting, folder, database, host, port or _free_port(host), audit_days)
         if server_url is not None:
             gateway.server_url = server_url
         if server_key_env is not None:
@@ -130,6 +133,7 @@ class _Gateway:
     database: str
     host: str
     port: int
+    audit_days: int
     server_url: str = ""
     server_key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
@@ -179,7 +183,9 @@ class _Gateway:
         return _Part("serve", ("--data", data, "--port", port, *key, *handed), environment)
 
     def _worker(self) -> _Part:
-        return _Part("gateway", ("worker", "--server-url", self.server_url), self._secrets())
+        kept = ("--audit-days", str(self.audit_days))
+        arguments = ("worker", "--server-url", self.server_url, *kept)
+        return _Part("gateway", arguments, self._secrets())
 
     def _api(self) -> _Part:
         where = ("--host", self.host, "--port", str(self.port))
