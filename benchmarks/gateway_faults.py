@@ -66,7 +66,7 @@ async def run_worker(server_url: str) -> None:
     server = KnowledgeServer(LightRagSettings(endpoint=server_url))
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    await Worker(database, server, no_fetch).run(stop)
+    await Worker(database, server, no_fetch, audit_days=1).run(stop)
 
 
 async def no_fetch(url: str) -> Any:
