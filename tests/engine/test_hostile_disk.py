@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 
 from dsh_lightrag.engine import BaseUnusableError, DiskFullError, Document, Engine, Mode
+from dsh_lightrag.engine.outside import problems_of
 from dsh_lightrag.engine.store import Store
 
 FULL_DISK = """
@@ -248,3 +249,16 @@ def test_a_base_can_be_locked_and_let_go_on_a_full_disk(path):
         [sys.executable, "-c", FULL_LOCK, str(path)], capture_output=True, text=True, check=True
     )
     assert finished.stdout.split() == ["held", "held"]
+
+
+def test_a_base_that_another_program_has_locked_is_not_called_damaged(tmp_path):
+    path = tmp_path / "locked.base"
+    with Engine.open(path) as engine:
+        engine.insert(Document("Whole and sound."))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        for look in (Engine.open, problems_of):
+            with pytest.raises(BaseUnusableError, match="locked"):
+                look(path)
+    assert problems_of(path) == []

@@ -193,3 +193,15 @@ def test_a_file_that_cannot_be_written_costs_speed_and_nothing_else(tmp_path):
     with opened(path) as engine:
         assert is_mapped(engine)
         assert answers(engine) == before
+
+
+def test_a_file_that_could_not_be_written_is_written_once_it_can_be(tmp_path):
+    path = tmp_path / "notes.base"
+    in_the_way = tmp_path / "notes.base.index.new"
+    in_the_way.mkdir()
+    with opened(path) as engine:
+        fill(engine, 0, 30)
+        engine.catch_up()
+        assert not sidecar.path_of(path).exists()
+        in_the_way.rmdir()
+    assert sidecar.path_of(path).exists()

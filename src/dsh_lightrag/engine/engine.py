@@ -42,6 +42,7 @@ from dsh_lightrag.engine.model import (
     Progress,
 )
 from dsh_lightrag.engine.options import EngineOptions
+from dsh_lightrag.engine.outside import copy_base
 from dsh_lightrag.engine.retrieval import Retrieval
 from dsh_lightrag.engine.store import Store
 
@@ -207,9 +208,7 @@ class Engine:
         with self._changing() as (connection, change):
             removed = writing.delete(connection, document_id)
             if removed is None:
-                raise UnknownDocumentError(
-                    f"There is no document {document_id}.", "List the documents to see their ids."
-                )
+                raise _unknown(document_id)
             change.add(removed)
 
     # --- catching up --------------------------------------------------------------------------
@@ -284,9 +283,7 @@ class Engine:
         with self._store.read() as connection:
             found = listing.one(connection, document_id, self._needs)
         if found is None:
-            raise UnknownDocumentError(
-                f"There is no document {document_id}.", "List the documents to see their ids."
-            )
+            raise _unknown(document_id)
         return found
 
     def documents(self) -> list[DocumentState]:
@@ -314,9 +311,7 @@ class Engine:
         with self._store.read() as connection:
             text = reading.document_text(connection, document_id)
         if text is None:
-            raise UnknownDocumentError(
-                f"There is no document {document_id}.", "List the documents to see their ids."
-            )
+            raise _unknown(document_id)
         return text
 
     @property
@@ -355,7 +350,7 @@ class Engine:
 
     def copy_to(self, target: Path) -> None:
         """Write the base as it is now to a new file, while it is in use."""
-        self._store.copy_to(target)
+        copy_base(self._store.path, target)
 
     def verify(self) -> list[str]:
         """Return what is wrong with the base, one line each; reads all of it."""
@@ -372,6 +367,12 @@ class Engine:
                 stamp = note(connection, change)
             self._indexes.learn(change, stamp)
         self._work.set()
+
+
+def _unknown(document_id: str) -> UnknownDocumentError:
+    return UnknownDocumentError(
+        f"There is no document {document_id}.", "List the documents to see their ids."
+    )
 
 
 def _identity(embedder: Embedder | None) -> str:

@@ -40,6 +40,13 @@ class BaseLockedError(EngineError):
 class BaseCorruptError(EngineError):
     """The file is damaged, or no knowledge base at all."""
 
+    def __init__(
+        self,
+        problem: str,
+        mend: str = "Restore the file from a copy, or move it away and insert the documents again.",
+    ) -> None:
+        super().__init__(problem, mend)
+
 
 class BaseTooNewError(EngineError):
     """A newer version of this package wrote the file."""

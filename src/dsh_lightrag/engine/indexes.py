@@ -95,12 +95,15 @@ class Indexes:
             parts: dict[str, dict[str, NDArray[Any]]] = {"graph": self.graph.arrays()}
             if self.vectors is not None:
                 parts["vectors"] = self.vectors.arrays()
-            stamp, self._unsaved = self._stamp, 0
+            stamp, unsaved = self._stamp, self._unsaved
+            self._unsaved = 0
         parts["words"] = postings.arrays(held)
         arrays = {
             f"{part}.{name}": array for part, held in parts.items() for name, array in held.items()
         }
         if not sidecar.save(self._sidecar, sidecar.Sidecar(stamp, arrays)):
+            with self._learning:
+                self._unsaved += unsaved  # the disk may have room the next time
             return False
         with self._store.write() as connection:
             changes.forget(connection, stamp)

@@ -6,6 +6,7 @@ the base as it was, and is done again from the start.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import zlib
@@ -13,7 +14,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.engine import schema
-from dsh_lightrag.engine.faults import BaseUnusableError
+from dsh_lightrag.engine.refusals import translated
 from dsh_lightrag.engine.writing import text_digest
 
 if TYPE_CHECKING:
@@ -31,21 +32,20 @@ def migrate(path: Path) -> Path | None:
         return None
     copy = path.with_name(f"{path.name}.new")
     kept = path.with_name(f"{path.name}.format-{version}")
-    try:
-        schema.remove(copy)
-        _copy_whole(path, copy)
-        _rewrite(copy, version)
-        kept.unlink(missing_ok=True)
-        os.link(path, kept)
-        copy.replace(path)
-        schema.sync(path.parent)
-    except (OSError, sqlite3.OperationalError) as refused:
-        with suppress(OSError):
+    mend = "Give the folder room for a copy of the base, and the right to write it."
+    with translated(path, "cannot be brought to a newer format", mend):
+        try:
             schema.remove(copy)
-        raise BaseUnusableError(
-            f"{path.name} cannot be brought to a newer format: {refused}.",
-            "Give the folder room for a copy of the base, and the right to write it.",
-        ) from refused
+            _copy_whole(path, copy)
+            _rewrite(copy, version)
+            kept.unlink(missing_ok=True)
+            os.link(path, kept)
+            copy.replace(path)
+            schema.sync(path.parent)
+        except BaseException:  # whatever broke it off, nothing half-made is left
+            with suppress(OSError):
+                schema.remove(copy)
+            raise
     return kept
 
 
@@ -55,7 +55,7 @@ def _copy_whole(path: Path, copy: Path) -> None:
         old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         old.backup(new)
     if schema.log_of(path).exists():
-        raise OSError("another program has it open")
+        raise OSError(errno.EBUSY, "another program has it open")
 
 
 def _rewrite(copy: Path, version: int) -> None:

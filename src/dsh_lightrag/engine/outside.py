@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.engine import schema, verifying
-from dsh_lightrag.engine.faults import BaseCorruptError, BaseUnusableError
+from dsh_lightrag.engine.refusals import translated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,19 +24,16 @@ def copy_base(path: Path, target: Path) -> None:
     Raises:
         BaseCorruptError, BaseTooNewError: the file is damaged, foreign or of a newer version.
         BaseUnusableError: it cannot be read, or the target is there or cannot be written.
+        DiskFullError: there is no room for it.
     """
     unfinished = target.with_name(f"{target.name}.new")
-    with _reader(path) as connection:
+    mend = "Check the free space of the disk and the rights of the folder."
+    with _reader(path) as connection, translated(target, "cannot be written", mend):
         try:
             schema.remove(unfinished)
             with closing(sqlite3.connect(unfinished)) as copy:
                 connection.backup(copy)
             schema.place(unfinished, target)
-        except (OSError, sqlite3.OperationalError) as refused:
-            raise BaseUnusableError(
-                f"{target} cannot be written: {refused}.",
-                "Check the free space of the disk and the rights of the folder.",
-            ) from refused
         finally:
             schema.remove(unfinished)
 
@@ -64,14 +61,11 @@ def documents_in(path: Path) -> int:
 @contextmanager
 def _reader(path: Path) -> Iterator[sqlite3.Connection]:
     schema.refuse_untrusted(path)
-    try:
-        uri = f"{path.absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
-            connection.execute("PRAGMA query_only = ON")
-            connection.execute("BEGIN")
-            yield connection
-    except sqlite3.DatabaseError as damage:
-        raise BaseCorruptError(
-            f"{path.name} is damaged: {damage}.",
-            "Restore the file from a copy, or move it away and insert the documents again.",
-        ) from damage
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with (
+        translated(path, "cannot be read"),
+        closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection,
+    ):
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("BEGIN")
+        yield connection

@@ -20,6 +20,7 @@ from dsh_lightrag.engine.faults import (
     BaseTooNewError,
     BaseUnusableError,
 )
+from dsh_lightrag.engine.refusals import translated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +30,6 @@ FORMAT = 2
 APPLICATION_ID = 0x44534C52  # "DSLR" in the file's header
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
-_BROKEN = "Restore the file from a copy, or move it away and insert the documents again."
 # Below this size every page is checked on opening; above, what is damaged shows when it is read.
 _CHECKED_BYTES = 32 * 2**20
 
@@ -71,21 +71,20 @@ def lock_path(path: Path) -> Path:
 def create(path: Path, meta: Mapping[str, str]) -> None:
     """Write an empty base under another name and move it into place whole."""
     unfinished = path.with_name(f"{path.name}.new")
-    try:
-        remove(unfinished)
-        with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(script())
-            connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
-        place(unfinished, path)
-    except (OSError, sqlite3.OperationalError) as refused:
-        with suppress(OSError):
+    with translated(path, "cannot be written", "Choose a folder that this user may write."):
+        try:
             remove(unfinished)
-        raise BaseUnusableError(
-            f"{path} cannot be written: {refused}.", "Choose a folder that this user may write."
-        ) from refused
+            with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.executescript(script())
+                connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {FORMAT}")
+            place(unfinished, path)
+        except BaseException:  # whatever broke it off, nothing half-made is left
+            with suppress(OSError):
+                remove(unfinished)
+            raise
 
 
 def script() -> str:
@@ -108,41 +107,33 @@ def log_of(path: Path) -> Path:
 
 def place(unfinished: Path, path: Path) -> None:
     """Give a finished file its name, durably, and never another file's."""
-    try:
+    mend = "Choose a name that is free, in a folder that this user may write."
+    with translated(path, "cannot be written", mend):
         if path.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         sync(unfinished)
         unfinished.rename(path)
         sync(path.parent)
-    except OSError as refused:
-        raise BaseUnusableError(
-            f"{path} cannot be written: {refused.strerror}.",
-            "Choose a name that is free, in a folder that this user may write.",
-        ) from refused
 
 
 def refuse_untrusted(path: Path) -> None:
     """Raise unless the file is an intact base of this format; never writes to it."""
-    try:
+    with translated(path, "cannot be read", "Give this user access to the file."):
         size = path.stat().st_size
         with path.open("rb") as file:
             header = file.read(_HEADER_BYTES)
-    except OSError as refused:
-        raise BaseUnusableError(
-            f"{path} cannot be read: {refused.strerror}.", "Give this user access to the file."
-        ) from refused
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
-        raise BaseCorruptError(f"{path.name} is no knowledge base, or damaged.", _BROKEN)
+        raise BaseCorruptError(f"{path.name} is no knowledge base, or damaged.")
     application, version = _number(header, 68), _number(header, 60)
     if application != APPLICATION_ID:
-        raise BaseCorruptError(f"{path.name} is the database of another program.", _BROKEN)
+        raise BaseCorruptError(f"{path.name} is the database of another program.")
     if version > FORMAT:
         raise BaseTooNewError(
             f"{path.name} has format {version}; this version reads up to {FORMAT}.",
             "Upgrade: pip install --upgrade dsh-lightrag.",
         )
     if _is_cut(header, size) and not _has_log(path):
-        raise BaseCorruptError(f"{path.name} has been cut short.", _BROKEN)
+        raise BaseCorruptError(f"{path.name} has been cut short.")
     _check_pages(path, whole=size <= _CHECKED_BYTES)
 
 
@@ -161,14 +152,11 @@ def _reader(path: Path) -> sqlite3.Connection:
 
 def _check_pages(path: Path, *, whole: bool) -> None:
     """Let SQLite read the file, write-protected: its schema, and every page of a small one."""
-    try:
-        with closing(_reader(path)) as reader:
-            tables = {row[0] for row in reader.execute("SELECT name FROM sqlite_schema")}
-            verdict = reader.execute("PRAGMA quick_check(1)").fetchone()[0] if whole else "ok"
-    except sqlite3.DatabaseError as damage:
-        raise BaseCorruptError(f"{path.name} is damaged: {damage}.", _BROKEN) from damage
+    with translated(path), closing(_reader(path)) as reader:
+        tables = {row[0] for row in reader.execute("SELECT name FROM sqlite_schema")}
+        verdict = reader.execute("PRAGMA quick_check(1)").fetchone()[0] if whole else "ok"
     if verdict != "ok" or not {"meta", "document", "chunk", "keyword", "mention"} <= tables:
-        raise BaseCorruptError(f"{path.name} is damaged: {verdict}.", _BROKEN)
+        raise BaseCorruptError(f"{path.name} is damaged: {verdict}.")
 
 
 def _is_cut(header: bytes, size: int) -> bool:

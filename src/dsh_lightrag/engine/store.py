@@ -10,11 +10,12 @@ import os
 import queue
 import sqlite3
 import threading
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.engine import migrating, schema
-from dsh_lightrag.engine.faults import BaseCorruptError, BaseUnusableError, DiskFullError
+from dsh_lightrag.engine.faults import BaseUnusableError
+from dsh_lightrag.engine.refusals import translated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,18 +28,6 @@ _WRITER_PRAGMAS = (
     "PRAGMA cache_size = -32000",
     "PRAGMA wal_autocheckpoint = 4000",
 )
-_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-_REFUSALS = {
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_PROTOCOL,
-    sqlite3.SQLITE_TOOBIG,
-}
 _READER_PRAGMAS = (
     "PRAGMA query_only = ON",
     "PRAGMA cache_size = -16000",
@@ -58,7 +47,7 @@ class Store:
                 schema.create(path, meta)
             schema.refuse_untrusted(path)
             migrating.migrate(path)
-            with _translated(path):
+            with translated(path):
                 self._writer = self._connect(_WRITER_PRAGMAS)
         except BaseException:  # whatever keeps it from opening, the lock is let go
             self._lock.close()
@@ -85,7 +74,7 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """Run one transaction: all of it is kept and durable, or nothing of it is."""
-        with self._writing, _translated(self.path):
+        with self._writing, translated(self.path):
             self._refuse_closed()
             self._refuse_moved()
             self._writer.execute("BEGIN IMMEDIATE")
@@ -101,7 +90,7 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """Look at one state of the base; nothing that commits meanwhile changes it."""
-        with _translated(self.path):
+        with translated(self.path):
             self._refuse_closed()
             try:
                 connection = self._idle.get_nowait()
@@ -118,21 +107,9 @@ class Store:
                 else:
                     self._idle.put(connection)
 
-    def copy_to(self, target: Path) -> None:
-        """Write the base as it is now to another file, whole or not at all; asks nobody to wait."""
-        unfinished = target.with_name(f"{target.name}.new")
-        with _translated(self.path):
-            schema.remove(unfinished)
-            try:
-                with self.read() as connection, closing(sqlite3.connect(unfinished)) as copy:
-                    connection.backup(copy)
-                schema.place(unfinished, target)
-            finally:
-                schema.remove(unfinished)
-
     def checkpoint(self) -> None:
         """Fold the log into the file, as far as no reader still needs it."""
-        with self._writing, _translated(self.path):
+        with self._writing, translated(self.path):
             self._refuse_closed()
             self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
@@ -163,25 +140,3 @@ class Store:
                 f"{self.path.name} was moved, removed or replaced while it was open.",
                 "Stop what has it open, then put the file back.",
             )
-
-
-@contextmanager
-def _translated(path: Path) -> Iterator[None]:
-    """Turn what SQLite refuses into our errors; what is a mistake in our SQL stays one."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if primary in _DAMAGE:
-            raise BaseCorruptError(
-                f"{path.name} is damaged: {error}.",
-                "Restore the file from a copy, or move it away and insert the documents again.",
-            ) from error
-        if primary == sqlite3.SQLITE_FULL:
-            raise DiskFullError("The disk is full.", "Free some space, then try again.") from error
-        if primary in _REFUSALS:
-            raise BaseUnusableError(
-                f"{path.name} cannot be used: {error}.",
-                "Check the disk and the rights of the folder.",
-            ) from error
-        raise
