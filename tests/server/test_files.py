@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
+import os
 import resource
+import shutil
 import zipfile
 
 import anyio
@@ -279,6 +282,48 @@ def test_an_upload_that_finds_no_room_leaves_nothing_and_can_be_repeated(serving
         assert again.status_code == 200
         (row,) = settled_over(client, of=1)
         assert row["status"] == "processed"
+
+
+async def test_an_upload_that_was_refused_late_is_not_filed_later(client, tmp_path, monkeypatch):
+    def full_at_last(folder):
+        if folder.name == UPLOADS:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dsh_lightrag.server.inputs.sync", full_at_last)
+        assert (await upload(client, "turing.md", PAGE)).status_code == 507
+    assert list((tmp_path / "inputs").rglob("*.md")) == []
+    assert (await upload(client, "turing.md", PAGE)).status_code == 200
+    (row,) = await settled(client, of=1)
+    assert row["status"] == "processed"
+
+
+async def test_a_path_in_place_of_a_name_removes_nothing(tmp_path):
+    precious = tmp_path / "precious.md"
+    precious.write_text("Mine.", encoding="utf-8")
+    inputs = Inputs(tmp_path / "inputs", max_file=1)
+    for name in (str(precious), "../precious.md", ".."):
+        assert await inputs.discard("default", name) == 0
+    assert precious.exists()
+
+
+async def test_files_that_cannot_be_removed_keep_a_workspace_from_going(
+    client, tmp_path, monkeypatch
+):
+    await client.put("/workspaces/team")
+    folder = tmp_path / "inputs" / "team"
+    folder.mkdir(parents=True)
+    (folder / "left.md").write_bytes(PAGE)
+
+    def refusing(_):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", refusing)
+        refused = await client.delete("/workspaces/team")
+    assert (refused.status_code, str(tmp_path) in refused.text) == (500, False)
+    assert (await client.delete("/workspaces/team")).json()["status"] == "dropped"
+    assert list((tmp_path / "inputs").rglob("*.md")) == []
 
 
 def test_an_upload_whose_server_was_killed_between_filing_and_letting_go_is_one_row(

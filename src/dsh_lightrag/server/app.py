@@ -28,6 +28,7 @@ from dsh_lightrag.server.pool import Pool
 from dsh_lightrag.server.scanning import Scans
 from dsh_lightrag.server.services import Services
 from dsh_lightrag.server.settings import DEFAULT_WORKSPACE
+from dsh_lightrag.server.workspaces import inputs_folder
 from dsh_lightrag.version import __version__
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def build_app(keeper: Keeper, settings: ServerSettings) -> Guard:
 
 def _services(keeper: Keeper, settings: ServerSettings) -> Services:
     pool = Pool(keeper, most_open=settings.most_open, idle_s=settings.idle_s)
-    inputs = Inputs(settings.data / "inputs", max_file=settings.max_upload)
+    inputs = Inputs(inputs_folder(settings.data), max_file=settings.max_upload)
     filing = Filing(pool, inputs, max_file=settings.max_upload)
     return Services(
         settings=settings,
@@ -91,20 +92,24 @@ def _services(keeper: Keeper, settings: ServerSettings) -> Services:
 @contextlib.asynccontextmanager
 async def _lifespan(services: Services) -> AsyncIterator[None]:
     """Take up what a last process left, serve, and let go in the order of use."""
-    await services.keeper.create(DEFAULT_WORKSPACE)
-    for workspace in await services.keeper.names():
-        await services.inputs.sweep(workspace)
-        for waiting in await services.inputs.waiting(workspace):
-            services.background.start(services.filing.file_upload(waiting))
-    sweeping = asyncio.create_task(_sweep(services))
-    try:
+    async with contextlib.AsyncExitStack() as ending:
+        ending.push_async_callback(services.keeper.close)
+        ending.push_async_callback(services.pool.close)
+        ending.push_async_callback(services.background.close, wait_s=_END_S)
+        await services.keeper.create(DEFAULT_WORKSPACE)
+        for workspace in await services.keeper.names():
+            await services.inputs.sweep(workspace)
+            for waiting in await services.inputs.waiting(workspace):
+                services.background.start(services.filing.file_upload(waiting))
+        sweeping = asyncio.create_task(_sweep(services))
+        ending.push_async_callback(_ended, sweeping)
         yield
-    finally:
-        sweeping.cancel()
-        await asyncio.gather(sweeping, return_exceptions=True)
-        await services.background.close(wait_s=_END_S)
-        await services.pool.close()
-        await services.keeper.close()
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Cancel a task that runs for ever, and wait until it has ended."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _sweep(services: Services) -> None:

@@ -270,6 +270,14 @@ class NameTakenError(BackendError):
     """The source's name or the text is stored already."""
 
 
+# In LightRAG's words: its clients tell by them that waiting helps.
+BUSY = "Pipeline is busy with another operation."
+DELETING = (
+    "Pipeline is clearing or deleting documents. Wait for the running job to finish before "
+    "submitting new work."
+)
+
+
 class BusyError(BackendError):
     """A clearing or a deletion holds the workspace."""
 

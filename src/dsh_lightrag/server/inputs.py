@@ -13,17 +13,18 @@ import re
 import shutil
 import stat
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.convert import SUPPORTED, is_supported
 from dsh_lightrag.engine.schema import sync
 from dsh_lightrag.logs import get_logger
+from dsh_lightrag.server import removing
 from dsh_lightrag.server.file_names import UNSAFE
 from dsh_lightrag.server.refusal import RefusalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import BinaryIO
 
 UPLOADS = ".uploads"
@@ -134,13 +135,14 @@ class Inputs:
             for folder in path.parents[1:4]:  # up to the root of all inputs
                 sync(folder)
         except OSError as error:
-            shutil.rmtree(arriving, ignore_errors=True)
+            for left in (arriving, path.parent):  # refused, it must not be filed later
+                removing.remove_if_possible(left)
             get_logger().warning("upload_not_kept", error=type(error).__name__)
             raise RefusalError(507, f"The file cannot be kept: {error.strerror}.") from None
 
     async def release(self, waiting: Waiting) -> None:
         """Let go of an upload that is filed."""
-        await asyncio.to_thread(shutil.rmtree, waiting.path.parent, ignore_errors=True)
+        await asyncio.to_thread(removing.remove_if_possible, waiting.path.parent)
 
     async def waiting(self, workspace: str) -> list[Waiting]:
         """Return the uploads that were accepted and are not filed."""
@@ -151,9 +153,11 @@ class Inputs:
             yield Waiting(workspace, path.parent.name, path)
 
     async def sweep(self, workspace: str) -> None:
-        """Remove what a server that was killed had not finished writing."""
+        """Remove what a server that was killed had not finished writing, or removing."""
+        for folder in (self._root, self.folder(workspace)):
+            await asyncio.to_thread(removing.sweep, folder)
         for left in (self.folder(workspace) / UPLOADS).glob(f"{_ARRIVING}*"):
-            await asyncio.to_thread(shutil.rmtree, left, ignore_errors=True)
+            await asyncio.to_thread(removing.remove_if_possible, left)
 
     async def files(self, workspace: str) -> list[Path]:
         """Return the files that a scan takes: ordinary ones of types that are read, by name."""
@@ -167,7 +171,9 @@ class Inputs:
         )
 
     async def discard(self, workspace: str, name: str) -> int:
-        """Remove a file from the folder; return how many there were."""
+        """Remove a file from the folder; return how many there were. A path is no file of it."""
+        if Path(name).name != name:
+            return 0
         return await asyncio.to_thread(_unlink, self.folder(workspace) / name)
 
     async def empty(self, workspace: str) -> int:
@@ -176,13 +182,25 @@ class Inputs:
 
     def _empty(self, workspace: str) -> int:
         folder = self.folder(workspace)
-        shutil.rmtree(folder / UPLOADS, ignore_errors=True)
+        try:
+            removing.drop_folder(folder / UPLOADS)
+        except OSError as error:  # the documents are gone, and that is what was asked for first
+            get_logger().warning("uploads_not_removed", error=type(error).__name__)
         entries = list(folder.iterdir()) if folder.is_dir() else []
         return sum(_unlink(path) for path in entries if _is_ordinary(path))
 
     async def remove(self, workspace: str) -> None:
-        """Remove the folder of a workspace that is gone."""
-        await asyncio.to_thread(shutil.rmtree, self.folder(workspace), ignore_errors=True)
+        """Remove the folder of a workspace that goes.
+
+        Raises:
+            RefusalError: something of it is still there.
+        """
+        try:
+            await asyncio.to_thread(removing.drop_folder, self.folder(workspace))
+        except OSError as error:
+            raise RefusalError(
+                500, f"The workspace's files cannot be removed: {error.strerror}."
+            ) from error
 
 
 def read_file(path: Path, max_bytes: int) -> bytes:

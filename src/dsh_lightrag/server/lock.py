@@ -33,11 +33,19 @@ class Running(BaseModel):
 
 
 def running_server(data: Path) -> Running | None:
-    """Return the server of a data folder, or None where none lives or it has not begun yet."""
+    """Return the server of a data folder, or None where none lives or it has not begun yet.
+
+    Raises:
+        ConfigurationError: the folder cannot be looked into, or is none.
+    """
     try:
         descriptor = os.open(data / NAME, os.O_RDONLY)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise ConfigurationError(
+            "--data", f"cannot be read: {error.strerror}.", "Name a folder of yours."
+        ) from None
     with os.fdopen(descriptor, "rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

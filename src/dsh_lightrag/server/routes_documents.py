@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter
 
 from dsh_lightrag.server import replies
-from dsh_lightrag.server.backend import BusyError, NameTakenError, NewDocument, PageWanted
+from dsh_lightrag.server.backend import BUSY, BusyError, NameTakenError, NewDocument, PageWanted
 from dsh_lightrag.server.refusal import RefusalError
 from dsh_lightrag.server.requests import (  # noqa: TC001 - FastAPI reads them at run time
     DeleteRequest,
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dsh_lightrag.server.backend import Backend
 
 router = APIRouter(prefix="/documents", tags=["documents"], dependencies=[NEEDS_KEY])
-BUSY = "Pipeline is busy with another operation."
 _RETRYING = (
     "Reprocessing of failed documents has been initiated in background (one retry attempt per "
     "failed document). If the pipeline is busy the request executes at its next quiescence point. "
@@ -172,7 +171,8 @@ async def _insert(backend: Backend, documents: list[NewDocument], track_id: str)
 async def _names(backend: Backend, ids: list[str]) -> list[str]:
     """Return the names that documents are filed under."""
     wanted, names, page = set(ids), [], 1
-    while wanted and (rows := (await backend.page(PageWanted(page, page_size=200))).rows):
+    # In an order that no change of a document's state moves.
+    while wanted and (rows := (await backend.page(PageWanted(page, 200, sort_field="id"))).rows):
         names += [row.file_path for row in rows if row.id in wanted]
         wanted -= {row.id for row in rows}
         page += 1

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, UploadFile
 
 from dsh_lightrag.convert import SUPPORTED
+from dsh_lightrag.server.backend import DELETING
 from dsh_lightrag.server.inputs import checked_file_name
 from dsh_lightrag.server.refusal import RefusalError
 from dsh_lightrag.server.routes_documents import started
@@ -21,10 +22,6 @@ from dsh_lightrag.server.services import (
 from dsh_lightrag.server.tracks import new_track_id
 
 router = APIRouter(prefix="/documents", tags=["documents"], dependencies=[NEEDS_KEY])
-_DELETING = (
-    "Pipeline is clearing or deleting documents. Wait for the running job to finish before "
-    "submitting new work."
-)
 _SKIPPED = (
     "Pipeline is currently busy processing documents. Wait for the running job to finish before "
     "triggering another scan."
@@ -39,7 +36,7 @@ async def upload(
     name = checked_file_name(file.filename or "")
     services.inputs.check_size(file.size or 0)
     if (await backend.pipeline()).deleting:
-        raise RefusalError(409, _DELETING)
+        raise RefusalError(409, DELETING)
     if row := await backend.named(name):
         raise RefusalError(
             409,

@@ -1,4 +1,4 @@
-"""Which names a workspace may have, and where the base of one lies in a data folder."""
+"""Which names a workspace may have, and where its base and files lie in a data folder."""
 
 from __future__ import annotations
 
@@ -43,3 +43,8 @@ def checked_name(text: str) -> str:
 def bases_folder(data: Path) -> Path:
     """Return the folder that holds a folder for each base of our own engine."""
     return data / "bases"
+
+
+def inputs_folder(data: Path) -> Path:
+    """Return the folder that holds an input folder for each workspace."""
+    return data / "inputs"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
-from embedded_support import CURIE, Provider, Reply, embeddings, found, opened, settled
+from embedded_support import CURIE, Provider, Reply, embeddings, found, opened, rows, settled, until
 
+from dsh_lightrag.engine import BaseUnusableError, Engine
+from dsh_lightrag.engine import DiskFullError as DiskIsFull
 from dsh_lightrag.server.backend import (
+    DiskFullError,
     ModelFailedError,
     WorkspaceBrokenError,
     WorkspaceLockedError,
@@ -172,3 +177,66 @@ async def test_the_configuration_names_models_and_no_paths_or_keys(tmp_path, mon
     assert "sk-secret" not in told
     assert str(tmp_path) not in told
     assert not keeper_of(tmp_path).answers
+
+
+async def test_an_opening_that_fails_late_lets_go_of_the_base(tmp_path, monkeypatch):
+    keeper = keeper_of(tmp_path)
+    await keeper.create("team")
+
+    def unreadable(_):
+        raise BaseUnusableError("The disk does not answer.", "Look at the disk.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, "doomed", unreadable)
+        with pytest.raises(WorkspaceBrokenError, match="does not answer"):
+            await keeper.open("team")
+    await (await keeper.open("team")).close()
+
+
+async def test_a_removal_that_leaves_something_is_an_error_until_it_is_gone(tmp_path, monkeypatch):
+    keeper = keeper_of(tmp_path)
+    await keeper.create("team")
+
+    def refusing(_):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", refusing)
+        for _ in range(2):
+            with pytest.raises(WorkspaceBrokenError, match="not removed whole"):
+                await keeper.drop("team")
+        assert await keeper.names() == []
+    assert not await keeper.drop("team")
+    assert list((tmp_path / "bases").iterdir()) == []
+
+
+async def test_a_full_disk_while_a_workspace_is_made_is_told_as_one(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("dsh_lightrag.server.embedded.keeper.sync", full)
+    with pytest.raises(DiskFullError):
+        await keeper_of(tmp_path).create("team")
+
+
+async def test_a_deletion_that_the_disk_refuses_once_is_tried_again(tmp_path, monkeypatch):
+    refusals = [DiskIsFull("The disk is full.", "Free some space.")]
+    delete = Engine.delete_doomed
+
+    def once_refused(engine, id_):
+        if refusals:
+            raise refusals.pop()
+        delete(engine, id_)
+
+    monkeypatch.setattr(Engine, "delete_doomed", once_refused)
+    monkeypatch.setattr("dsh_lightrag.server.embedded.backend._DELETION_PAUSES_S", (0.0, 0.01))
+    async with opened(tmp_path) as backend:
+        await backend.insert([CURIE], "t")
+        (row,) = (await rows(backend)).values()
+        await backend.delete([row.id])
+
+        async def is_empty():
+            return not await rows(backend)
+
+        await until(is_empty)
+        assert "1 successful, 0 failed" in (await settled(backend)).latest_message

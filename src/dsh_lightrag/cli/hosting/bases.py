@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from dsh_lightrag.cli.files import named_path
 from dsh_lightrag.cli.hosting.flags import (
     DataFlag,
     Hosting,
@@ -30,7 +31,7 @@ from dsh_lightrag.cli.hosting.ledger import ledger_path
 from dsh_lightrag.cli.hosting.place import served_at
 from dsh_lightrag.cli.terminal import complain, console_for, show, write_json
 from dsh_lightrag.errors import ConfigurationError, needs_extra
-from dsh_lightrag.server.workspaces import BASE_FILE, bases_folder, checked_name
+from dsh_lightrag.server.workspaces import BASE_FILE, bases_folder, checked_name, inputs_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,7 +83,6 @@ def drop(
             raise typer.BadParameter("give --yes where nobody can be asked.")
         typer.confirm(f"Remove {name} and all of its documents?", abort=True, err=True)
     _dropped(folder, name)
-    shutil.rmtree(folder / "inputs" / name, ignore_errors=True)
     ledger_path(folder, "", name).unlink(missing_ok=True)
     complain(f"{name} was removed.")
     return 0
@@ -90,7 +90,7 @@ def drop(
 
 def export(
     name: Name,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", parser=named_path, help="A new file.")],
     data: DataFlag = None,
 ) -> int:
     """Copy a base as it is now to one file, also while it is being served."""
@@ -104,7 +104,9 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` wrote.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", parser=named_path, help="What `export` wrote.")
+    ],
     name: Name,
     data: DataFlag = None,
 ) -> int:
@@ -180,8 +182,15 @@ def _made(folder: Path, name: str) -> bool:
 
 
 def _dropped(folder: Path, name: str) -> None:
+    """Remove a base, which its server must have let go of, and then its input folder."""
+    inputs = inputs_folder(folder) / name
     with _keeper(folder) as keeper:
+        from dsh_lightrag.engine.refusals import translated  # noqa: PLC0415 - loaded when used
+        from dsh_lightrag.server.removing import drop_folder  # noqa: PLC0415 - as above
+
         asyncio.run(keeper.drop(name))
+        with translated(inputs, "was not removed whole", "Drop the base again."):
+            drop_folder(inputs)
 
 
 @contextmanager

@@ -133,7 +133,8 @@ def data_folder(data: Path | None) -> tuple[Path, bool]:
     Raises:
         ConfigurationError: there is no home folder to have a default in.
     """
-    named = data or (Path(os.environ[DATA_VARIABLE]) if os.environ.get(DATA_VARIABLE) else None)
+    variable = os.environ.get(DATA_VARIABLE, "").strip()
+    named = data or (Path(variable) if variable else None)
     if named:
         return named.expanduser().absolute(), True
     try:

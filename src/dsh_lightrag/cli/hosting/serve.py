@@ -42,8 +42,8 @@ def serve(  # noqa: PLR0913 - one per flag
 ) -> int:
     """Serve the bases of a data folder over LightRAG's HTTP API, without a key or a model."""
     key = secret_of("--api-key-env", api_key_env, os.environ) if api_key_env else ""
-    keeper = keeper_of(hosting)
     page = _web_page() if web_ui else None
+    keeper = keeper_of(hosting)
     settings = server_settings(
         hosting,
         host=host,

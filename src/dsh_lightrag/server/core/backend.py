@@ -10,6 +10,7 @@ from lightrag.exceptions import PipelineReservationConflictError
 from lightrag.utils_pipeline import normalize_document_file_path
 
 from dsh_lightrag.server.backend import (
+    DELETING,
     BusyError,
     Edge,
     NameTakenError,
@@ -98,10 +99,7 @@ class CoreBackend:
                     process_options=_CHUNKING,
                 )
             except PipelineReservationConflictError as error:
-                raise BusyError(
-                    "The workspace is being cleared, or documents are being deleted or retried.",
-                    "Wait until the pipeline is idle, then try again.",
-                ) from error
+                raise BusyError(DELETING) from error
         self._pipeline.drive()
 
     async def _refuse_taken(self, names: Sequence[str]) -> None:

@@ -6,12 +6,12 @@ import asyncio
 import fcntl
 import json
 import os
-import shutil
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.engine.schema import sync
+from dsh_lightrag.server import removing
 from dsh_lightrag.server.backend import (
     WorkspaceBrokenError,
     WorkspaceLockedError,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 MARKER = "dsh-workspace.json"
 _LOCK = "dsh-workspace.lock"
-_DROPPED = ".dropped-"  # no workspace's name begins so
 
 
 class Folders:
@@ -42,8 +41,7 @@ class Folders:
 
     def _start(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for path in self._folder.glob(f"{_DROPPED}*"):
-            shutil.rmtree(path)
+        removing.sweep(self._folder)
 
     async def names(self) -> Sequence[str]:
         """Return every workspace's name, sorted."""
@@ -51,7 +49,7 @@ class Folders:
 
     def _names(self) -> list[str]:
         found = (path.parent.name for path in self._folder.glob(f"*/{MARKER}"))
-        return sorted(name for name in found if not name.startswith(_DROPPED))
+        return sorted(name for name in found if not name.startswith(removing.DROPPED))
 
     async def find(self, name: str) -> Entry | None:
         """Return what the marker says, or None when there is none."""
@@ -135,19 +133,12 @@ class Folders:
             os.close(file)
 
     async def remove(self, name: str) -> bool:
-        """Rename the folder, which is one step, and then remove it."""
+        """Remove the folder; what may be left of it bears no name."""
         return await asyncio.to_thread(self._remove, name)
 
     def _remove(self, name: str) -> bool:
         folder = self._folder / name
-        if not (folder / MARKER).exists():
-            return False
-        # The new name does not tell the old one: a failed removal leaves no name behind.
-        dropped = self._folder / f"{_DROPPED}{os.urandom(8).hex()}"
-        folder.rename(dropped)
-        sync(self._folder)
-        shutil.rmtree(dropped)
-        return True
+        return (folder / MARKER).exists() and removing.drop_folder(folder)
 
     async def close(self) -> None:
         """Close every lock file."""

@@ -23,7 +23,7 @@ from lightrag.kg.shared_storage import (
 )
 
 from dsh_lightrag.logs import fault_of, get_logger
-from dsh_lightrag.server.backend import BackendError, BusyError, WorkspaceLockedError
+from dsh_lightrag.server.backend import BUSY, BackendError, BusyError, WorkspaceLockedError
 from dsh_lightrag.server.core.rows import state_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ UNFINISHED = (
 )
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
-_BUSY = "The workspace is busy with another operation."
 _BUSY_MEND = "Wait until the pipeline is idle, then try again."
 
 
@@ -82,14 +81,21 @@ class Pipeline:
         """Run once; False when something is left that a later run may finish."""
         try:
             await self._hold()
+            if not await self._has_work():
+                return True
             await self._core.apipeline_process_enqueue_documents()
-            left = await self._core.doc_status.count_docs_by_statuses(list(UNFINISHED))
+            return not await self._has_work()
         except WorkspaceLockedError:  # the database was away, and the other one goes on with it
             return True
         except Exception as error:  # noqa: BLE001 - in the background nobody else would see it
             get_logger().warning("processing_failed", **fault_of(error))
             return False
-        return not left
+
+    async def _has_work(self) -> bool:
+        """Tell whether a run would find anything: an empty one wipes the messages of the last."""
+        ingress = await get_pipeline_ingress(self._core.workspace)
+        left = await self._core.doc_status.count_docs_by_statuses(list(UNFINISHED))
+        return bool(left) or ingress.peek_next_manual_retry() is not None
 
     async def state(self) -> PipelineState:
         """Return what the pipeline is busy with."""
@@ -109,7 +115,7 @@ class Pipeline:
             await self._status(), self._lock(), ingress, uuid4().hex, {}
         )
         if refusal:
-            raise BusyError(_BUSY, _BUSY_MEND)
+            raise BusyError(BUSY, _BUSY_MEND)
         self.drive()
 
     # --- deleting -----------------------------------------------------------------------------
@@ -164,14 +170,22 @@ class Pipeline:
             BackendError: a storage refused; clearing again is safe.
         """
         token = await self._reserve("clear", "Clearing Documents", 0)
+        message = "Clearing failed."
         try:
             (await get_pipeline_ingress(self._core.workspace)).clear()
-            results = await asyncio.gather(*(storage.drop() for storage in storages(self._core)))
+            # Every drop has ended before anything is let in again.
+            results = await asyncio.gather(
+                *(storage.drop() for storage in storages(self._core)), return_exceptions=True
+            )
             await self._core.doc_status.initialize()
+            if failed := [result for result in results if _failed(result)]:
+                cause = failed[0] if isinstance(failed[0], BaseException) else None
+                raise BackendError(
+                    "Not every document could be cleared.", "Clear again."
+                ) from cause
+            message = "Cleared all documents."
         finally:
-            await self._release(token, "Cleared all documents.")
-        if any(result.get("status") != "success" for result in results):
-            raise BackendError("Not every document could be cleared.", "Clear again.")
+            await self._release(token, message)
 
     async def _reserve(self, kind: str, job: str, documents: int) -> str:
         """Reserve the pipeline for a destructive job and return the token that releases it."""
@@ -198,7 +212,7 @@ class Pipeline:
             reject_when=[(flag, flag) for flag in ("busy", "scanning", "pending_enqueues")],
         )
         if not reserved.acquired:
-            raise BusyError(_BUSY, _BUSY_MEND)
+            raise BusyError(BUSY, _BUSY_MEND)
         return token
 
     async def _release(self, token: str, message: str = "") -> None:
@@ -229,6 +243,10 @@ class Pipeline:
 
     def _lock(self) -> Any:
         return get_namespace_lock("pipeline_status", workspace=self._core.workspace)
+
+
+def _failed(result: dict[str, str] | BaseException) -> bool:
+    return isinstance(result, BaseException) or result.get("status") != "success"
 
 
 def storages(core: Core) -> list[Any]:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from dsh_lightrag.server.models import ChatEndpoint
 
 _NO_MODEL = "no chat model configured"
+# Before each attempt to delete what was promised: a full disk may get room, a lock may be let go.
+_DELETION_PAUSES_S = (0.0, 0.5, 2.0, 8.0)
 _PATIENCE_S = 5.0  # for a step of the worker, which may wait for a model that is silent
 
 
@@ -162,16 +164,26 @@ class EmbeddedBackend:
         self._deletion = asyncio.create_task(self._delete(ids), name="deletion")
 
     async def _delete(self, ids: list[str]) -> None:
-        done = 0
+        done = tried = 0
         try:
             for id_ in ids:
-                await self._threads.write(self._engine.delete_doomed, id_)
-                done += 1
-        except Exception as error:  # noqa: BLE001 - nobody waits; the next opening goes on with it
-            get_logger().warning("deletion_failed", **fault_of(error))
+                done += await self._is_deleted(id_)
+                tried += 1
         finally:
-            failed = len(ids) - done
+            failed = tried - done
             self._pipeline.end_deleting(f"Deletion completed: {done} successful, {failed} failed")
+
+    async def _is_deleted(self, id_: str) -> bool:
+        """Delete a promised document, with patience; False leaves it to the next opening."""
+        for pause in _DELETION_PAUSES_S:
+            await asyncio.sleep(pause)
+            try:
+                await self._threads.write(self._engine.delete_doomed, id_)
+            except Exception as error:  # noqa: BLE001 - nobody waits for the answer but the log
+                get_logger().warning("deletion_failed", **fault_of(error))
+            else:
+                return True
+        return False
 
     async def clear(self) -> int:
         """Delete every document and all that came of them, in one transaction."""

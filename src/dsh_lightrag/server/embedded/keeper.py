@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from dsh_lightrag.engine import ChunkSizes, Engine, EngineOptions
+from dsh_lightrag.engine.refusals import translated
 from dsh_lightrag.engine.schema import BaseLock, remembered, sync
-from dsh_lightrag.server.backend import WorkspaceBrokenError, WorkspaceUnknownError
+from dsh_lightrag.server import removing
+from dsh_lightrag.server.backend import WorkspaceUnknownError
 from dsh_lightrag.server.embedded.backend import EmbeddedBackend
 from dsh_lightrag.server.embedded.embedding import LOCAL, LocalEmbedder
 from dsh_lightrag.server.embedded.threads import Threads
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dsh_lightrag.engine import Progress
-
-
-_DROPPED = ".dropped-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +96,13 @@ class EmbeddedKeeper:
         return await self._threads.write(self._create, self._folder(checked_name(workspace)))
 
     def _create(self, folder: Path) -> bool:
-        try:
+        with translated(folder, "cannot be made", "Give the server a data folder it may write."):
             self._bases.mkdir(parents=True, exist_ok=True)
             if folder.is_dir():
                 return False
             folder.mkdir(exist_ok=True)
             for made in (folder, self._bases, self._bases.parent):
                 sync(made)
-        except OSError as refused:
-            raise WorkspaceBrokenError(
-                f"The workspace cannot be made: {refused.strerror}.",
-                "Give the server a data folder that it may write.",
-            ) from refused
         return True
 
     async def open(self, workspace: str) -> EmbeddedBackend:
@@ -121,7 +113,11 @@ class EmbeddedKeeper:
             )
         engine = await self._threads.write(self._open, self._folder(workspace) / BASE_FILE)
         backend = EmbeddedBackend(engine, self._threads, self._chat)
-        await backend.resume()
+        try:
+            await backend.resume()
+        except BaseException:  # cancelled too, nobody else would close it and let go of the lock
+            await backend.close()
+            raise
         return backend
 
     def reindex(self, workspace: str, report: Callable[[Progress], None]) -> Progress:
@@ -134,7 +130,7 @@ class EmbeddedKeeper:
             return engine.catch_up(report)
 
     def _open(self, path: Path, *, reindex: bool = False) -> Engine:
-        self._sweep()
+        removing.sweep(self._bases)
         if isinstance(self._embedder, EmbeddingEndpoint):
             # An endpoint that is down must not keep a base from opening that knows its vectors.
             self._embedder.presume(remembered(path).get("embedder", ""))
@@ -148,22 +144,13 @@ class EmbeddedKeeper:
 
     async def drop(self, workspace: str) -> bool:
         """Remove a closed workspace: its base, sidecars and locks."""
-        if not await self.exists(workspace):
-            return False
-        await self._threads.write(self._drop, self._folder(workspace))
-        return True
+        return is_name(workspace) and await self._threads.write(self._drop, self._folder(workspace))
 
-    def _drop(self, folder: Path) -> None:
-        with closing(BaseLock(folder / BASE_FILE)):
-            # Renamed first: a removal that is cut short leaves no half of a workspace.
-            folder.rename(folder.with_name(f"{_DROPPED}{secrets.token_hex(8)}"))
-            sync(self._bases)
-        self._sweep()
-
-    def _sweep(self) -> None:
-        """Remove what dropped workspaces have left, also in a process that was killed."""
-        for left in self._bases.glob(f"{_DROPPED}*"):
-            shutil.rmtree(left, ignore_errors=True)
+    def _drop(self, folder: Path) -> bool:
+        with translated(folder, "was not removed whole", "Remove it again."), ExitStack() as stack:
+            if folder.is_dir():
+                stack.enter_context(closing(BaseLock(folder / BASE_FILE)))
+            return removing.drop_folder(folder)
 
     async def close(self) -> None:
         """Close the connections to the models; the workspaces are closed by who opened them."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from dsh_lightrag.server.backend import BusyError, PipelineState
+from dsh_lightrag.server.backend import DELETING, BusyError, PipelineState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from dsh_lightrag.engine import Progress
 
 _REMEMBERED = 1000
-_BUSY = (
-    "Pipeline is clearing or deleting documents. "
-    "Wait for the running job to finish before submitting new work."
-)
 
 
 class Pipeline:
@@ -39,7 +35,7 @@ class Pipeline:
     def refuse_while_deleting(self) -> None:
         """Raise `BusyError` while documents are deleted."""
         if self._deleting:
-            raise BusyError(_BUSY)
+            raise BusyError(DELETING)
 
     @contextmanager
     def filing(self, documents: int) -> Iterator[None]:
