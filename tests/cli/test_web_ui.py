@@ -15,6 +15,7 @@ from .hosting import served
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), "")
+WAIT_MS = 1000 * WAIT_S / 2
 # Without a sandbox, for root has none; without its own traffic, which is no part of this.
 FLAGS = (
     "--no-sandbox",
@@ -25,11 +26,21 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-# What strangers' markup would do, if the page let it: go elsewhere, and run.
+# What strangers' markup would do, if the page let it: tell another place that it was read.
 ELSEWHERE = "203.0.113.9"
-TRAP = f"""<img src="http://{ELSEWHERE}/x.png" onerror="document.title = 'taken'">"""
 FIRST = "Ernest Rutherford taught in Manchester."
-TEXT = f"Marie Curie discovered Polonium in Paris with Pierre Curie. {TRAP}"
+TEXT = (
+    "Marie Curie discovered Polonium in Paris with Pierre Curie. "
+    f'<img src="http://{ELSEWHERE}/read.png">'
+)
+# Put a script into the page; true once it has run, false once it is refused.
+RUNS = """() => new Promise(resolve => {
+    document.addEventListener("securitypolicyviolation", () => resolve(false), {once: true})
+    const script = document.createElement("script")
+    script.textContent = "window.ran = true"
+    document.body.append(script)
+    if (window.ran) resolve(true)
+})"""
 
 in_a_browser = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium: apt install chromium")
 
@@ -62,7 +73,8 @@ def browsing(url):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         page = browser.new_page(locale="en-US")
-        page.set_default_timeout(1000 * WAIT_S / 2)
+        page.set_default_timeout(WAIT_MS)
+        expect.set_options(timeout=WAIT_MS)
         seen = Browser(page)
         page.goto(url)
         yield seen
@@ -88,7 +100,6 @@ def test_what_is_there_is_drawn_and_what_is_uploaded_is_found(tmp_path):
             page.get_by_placeholder("Enter your query").fill("Who discovered Polonium?")
             page.get_by_role("button", name="Send").click()
             expect(page.get_by_text("discovered Polonium in Paris").last).to_be_visible()
-            assert page.title() == "LightRAG"
             assert seen.reached == {"127.0.0.1"}
             assert seen.blocked == {(ELSEWHERE, "csp")}
             assert seen.refused == []
@@ -110,11 +121,20 @@ def test_the_page_asks_for_the_key_and_works_with_it(tmp_path):
         assert listing.value.status == 200
 
 
+@in_a_browser
+def test_no_script_runs_but_the_pages_own(tmp_path):
+    with served(tmp_path, "--web-ui") as (_, url), browsing(url) as seen:
+        assert seen.page.evaluate("window.__LIGHTRAG_CONFIG__.webuiPrefix") == "/webui/"
+        assert seen.page.evaluate(RUNS) is False
+
+
 def test_no_page_may_frame_it_and_health_tells_of_it(tmp_path):
     with served(tmp_path, "--web-ui") as (_, url):
         policy = httpx.get(f"{url}/webui/").headers["content-security-policy"]
         assert "frame-ancestors 'none'" in policy
         assert httpx.get(f"{url}/health").json()["webui_available"] is True
+        for path in ("/webui/", "/webui/favicon.png", "/health", "/nope"):
+            assert httpx.get(url + path).headers["x-content-type-options"] == "nosniff"
     with served(tmp_path) as (_, url):
         assert httpx.get(f"{url}/webui/").status_code == 404
         assert httpx.get(f"{url}/health").json()["webui_available"] is False

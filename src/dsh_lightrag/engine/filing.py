@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from dsh_lightrag.engine.titles import Titles
 
 _REASON_CHARACTERS = 1000
-_SUMMARY_CHARACTERS = 250
 _NAMED_IDS = 10
 _NAMED_CHARACTERS = 64
 DUPLICATE = "Identical content already exists under another filename."
@@ -93,7 +92,7 @@ def record_failure(
     connection.execute("DELETE FROM failure WHERE source = ? AND original = ''", (source,))
     id_ = f"error-{uuid.uuid4().hex}"
     reason = clean_line(reason)[:_REASON_CHARACTERS]
-    summary = f"[File Extraction]{reason}"[:_SUMMARY_CHARACTERS]
+    summary = f"[File Extraction]{reason}"[: writing.SUMMARY_CHARACTERS]
     connection.execute(
         "INSERT INTO failure (id, source, track, created_at, length, summary, reason) "
         "VALUES (?, ?, ?, ?, 0, ?, ?)",

@@ -30,7 +30,7 @@ from dsh_lightrag.text import clean, clean_line
 if TYPE_CHECKING:
     import sqlite3
 
-_SUMMARY_CHARACTERS = 250
+SUMMARY_CHARACTERS = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ def _insert_document(
     connection: sqlite3.Connection, prepared: Prepared, title: str, now: float
 ) -> int:
     document = prepared.document
-    summary = " ".join(document.text[: 2 * _SUMMARY_CHARACTERS].split())[:_SUMMARY_CHARACTERS]
+    summary = " ".join(document.text[: 2 * SUMMARY_CHARACTERS].split())[:SUMMARY_CHARACTERS]
     cursor = connection.execute(
         "INSERT INTO document (id, source, title, title_key, created_at, updated_at, length, "
         "summary, track, digest, rules) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no",

@@ -22,6 +22,7 @@ from dsh_lightrag.logs import frames_of, get_logger
 
 with needs_extra("gateway", "the gateway"):
     from procrastinate import App, PsycopgConnector
+    from sqlalchemy.exc import SQLAlchemyError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -94,7 +95,7 @@ class Worker:
                 tasks.create_task(_every(DUE_S, self._queue_due))
                 tasks.create_task(_every(MEND_S, lambda: self._mend(app)))
                 tasks.create_task(_every(COMPARE_ALL_S, self._compare_all))
-                tasks.create_task(_every(FORGET_S, lambda: forget(self.database, self.audit_days)))
+                tasks.create_task(self._forget())
                 await app.run_worker_async(
                     concurrency=self.concurrency,
                     install_signal_handlers=False,
@@ -143,6 +144,15 @@ class Worker:
     async def _compare_all(self) -> None:
         await reconcile.queue_comparisons(self.database, everything=True)
 
+    async def _forget(self) -> None:
+        """Forget at once and then now and then: a worker may never live for as long as that."""
+        while True:
+            try:
+                await forget(self.database, self.audit_days)
+            except SQLAlchemyError as error:  # a lock, or no right to: no reason to index nothing
+                get_logger().warning("forgetting_failed", error=type(error).__name__)
+            await asyncio.sleep(FORGET_S)
+
     async def _mend(self, app: App) -> None:
         await reconcile.let_go_of_stalled_jobs(self.database, app)
         await reconcile.queue_what_was_lost(self.database)
@@ -171,7 +181,7 @@ def _noted(job: Job, work: Callable[..., Awaitable[None]]) -> Callable[..., Awai
 
 
 async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-    """Do something now and then; what it cannot do now may be possible the next time."""
+    """Do something now and then; a failure ends the worker's turn, which begins anew."""
     while True:
         await asyncio.sleep(seconds)
         await work()

@@ -28,6 +28,7 @@ from dsh_lightrag.server.pool import Pool
 from dsh_lightrag.server.scanning import Scans
 from dsh_lightrag.server.services import Services
 from dsh_lightrag.server.settings import DEFAULT_WORKSPACE
+from dsh_lightrag.server.typed import Typed
 from dsh_lightrag.server.workspaces import inputs_folder
 from dsh_lightrag.version import __version__
 
@@ -70,7 +71,7 @@ def build_app(keeper: Keeper, settings: ServerSettings) -> Guard:
         app.include_router(routes.router)
     if settings.web_ui:
         app.router.routes.extend(web_ui.routes_of(settings.web_ui))
-    return Guard(app, settings.entry, word_refusal)
+    return Guard(Typed(app), settings.entry, word_refusal)
 
 
 def _services(keeper: Keeper, settings: ServerSettings) -> Services:

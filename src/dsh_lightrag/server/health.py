@@ -31,10 +31,9 @@ _UNKNOWN = (
 )
 
 
-def short(state: PipelineState | None, *, scanning: bool, web_ui: bool) -> Json:
-    """Return what anybody may know; a workspace that is not open has nothing to do."""
-    busy = state is not None and state.busy
-    waiting = state is not None and bool(state.deleting or state.pending_enqueues)
+def short(state: PipelineState, *, scanning: bool, web_ui: bool) -> Json:
+    """Return what anybody may know."""
+    waiting = bool(state.deleting or state.pending_enqueues)
     return {
         "status": "healthy",
         "auth_mode": "disabled",
@@ -44,15 +43,15 @@ def short(state: PipelineState | None, *, scanning: bool, web_ui: bool) -> Json:
         "workspace_available": False,
         "api_docs_available": False,
         **PAGES,
-        "pipeline_busy": busy,
-        "pipeline_active": busy or waiting or scanning,
+        "pipeline_busy": state.busy,
+        "pipeline_active": state.busy or waiting or scanning,
         "workspace_isolation": True,
         "server": f"dsh-lightrag {__version__}",
     }
 
 
 def long(
-    keeper: Keeper, workspace: str, state: PipelineState | None, *, scanning: bool, web_ui: bool
+    keeper: Keeper, workspace: str, state: PipelineState, *, scanning: bool, web_ui: bool
 ) -> Json:
     """Return what who has credentials may know; folders are named as the data folder's parts."""
     return {
@@ -63,8 +62,8 @@ def long(
         "server_mode": "uvicorn",
         "workers": 1,
         "pipeline_scanning": scanning,
-        "pipeline_destructive_busy": state is not None and state.deleting,
-        "pipeline_pending_enqueues": 0 if state is None else state.pending_enqueues,
+        "pipeline_destructive_busy": state.deleting,
+        "pipeline_pending_enqueues": state.pending_enqueues,
         "scheduling": {"manual_phase": "idle", "manual_retries_queued": 0},
         "capabilities": {},
         "scheduling_metrics": {"counters": {}, "durations": {}},

@@ -39,7 +39,7 @@ async def get_health(
     async with services.pool.lease_if_open(workspace) as backend:
         state = PipelineState() if backend is None else await backend.pipeline()
     state = services.filing.with_pending(workspace, state)
-    page = services.settings.web_ui is not None
+    page = bool(services.settings.web_ui)
     if trusted:
         return health.long(services.keeper, workspace, state, scanning=scanning, web_ui=page)
     return health.short(state, scanning=scanning, web_ui=page)

@@ -48,7 +48,6 @@ _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "Cache-Control": "no-cache",
     "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
 }
 
 
@@ -61,17 +60,22 @@ def installed_folder() -> Path:
     found = importlib.util.find_spec("lightrag")
     for place in (found.submodule_search_locations if found else None) or ():
         folder = Path(place) / "api" / "webui"
-        if (folder / _INDEX).is_file() and (folder / _ASSETS).is_dir():
+        if (folder / _ASSETS).is_dir() and _ROOM in _page(folder):
             return folder
     raise ConfigurationError(
         "--web-ui", "LightRAG's web page is not installed.", "pip install 'dsh-lightrag[lightrag]'."
     )
 
 
+def _page(folder: Path) -> str:
+    """Return the page's HTML; empty where there is none."""
+    index = folder / _INDEX
+    return index.read_text(encoding="utf-8") if index.is_file() else ""
+
+
 def routes_of(folder: Path) -> list[BaseRoute]:
     """Return the routes that serve the page."""
-    page = (folder / _INDEX).read_text(encoding="utf-8")
-    page = page.replace(_ROOM, f"<script>{_CONFIG}</script>")
+    page = _page(folder).replace(_ROOM, f"<script>{_CONFIG}</script>")
 
     async def index(_: Request) -> HTMLResponse:
         return HTMLResponse(page, headers=_HEADERS)

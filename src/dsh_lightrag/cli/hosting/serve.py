@@ -58,7 +58,7 @@ def serve(  # noqa: PLR0913 - one per flag
     def listening(url: str) -> None:
         show(Text(f"Serving {hosting.data} at {url} until Ctrl-C."))
         if page:
-            show(Text(f"LightRAG's web page is at {url}/webui/."))
+            show(Text(f"LightRAG's web page is at {url} too."))
 
     asyncio.run(run_server(keeper, settings, listening))
     return 0
