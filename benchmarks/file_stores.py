@@ -143,11 +143,12 @@ class FileStores:
 
     async def _naive(self, question: str, vector: NDArray[np.float32]) -> list[dict[str, Any]]:
         asked = QueryParam(mode="naive")
-        return await _get_vector_context(question, self._vectors["chunks"], asked, vector)
+        found = await _get_vector_context(question, self._vectors["chunks"], asked, vector)
+        return list(found)
 
     def mix(self, question: str, vector: NDArray[np.float32]) -> int:
         """Return how many chunks a mix question finds, by vectors and by entities."""
-        return self._run(self._mix(question, vector))
+        return int(self._run(self._mix(question, vector)))
 
     async def _mix(self, question: str, vector: NDArray[np.float32]) -> int:
         asked = QueryParam(mode="mix")

@@ -45,7 +45,7 @@ MIB = 1024
 INGESTING_BASES, HELD_DOCUMENTS = 10, 50
 COLD = 20
 AT_ONCE = 8
-MOST_OPEN = ServerSettings.__dataclass_fields__["most_open"].default
+MOST_OPEN = ServerSettings(Path()).most_open
 # In every text and question, so that every search finds something.
 COMMON = "harbour"
 PATIENCE_S = 900.0
@@ -301,8 +301,10 @@ def main() -> None:
         data.chmod(0o755)  # the database's user passes through it
         with gateway_up(data) as (url, pids):
             key = team_key(data)
-            database_url = running_gateway(data / "gateway").database_url
-            asyncio.run(measure(url, pids, key, database_url, asked))
+            running = running_gateway(data / "gateway")
+            if running is None:
+                raise SystemExit("the gateway has ended")
+            asyncio.run(measure(url, pids, key, running.database_url, asked))
     print(f"\nAt the end: {machine()}")
 
 

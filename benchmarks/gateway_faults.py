@@ -143,7 +143,7 @@ def wait_for_http(url: str) -> None:
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        return int(probe.getsockname()[1])
 
 
 # --- what is put, and what must be there ------------------------------------------------------
@@ -323,6 +323,7 @@ def main() -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["part"]:
         part, *arguments = sys.argv[2:]
-        asyncio.run({"worker": run_worker, "server": run_server}[part](*arguments))
+        programs: dict[str, Any] = {"worker": run_worker, "server": run_server}
+        asyncio.run(programs[part](*arguments))
     else:
         sys.exit(main())

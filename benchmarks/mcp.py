@@ -96,6 +96,9 @@ class Session:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
+        assert self.child.stdin is not None  # noqa: S101 - asked for above, as is the next
+        assert self.child.stdout is not None  # noqa: S101 - as above
+        self.stdin, self.stdout = self.child.stdin, self.child.stdout
         hello = {
             "protocolVersion": "2025-06-18",
             "capabilities": {},
@@ -112,15 +115,15 @@ class Session:
 
     def send(self, method: str, params: dict[str, Any], ident: int | None) -> None:
         """Write a request, or a notification where there is no id."""
-        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
         if ident is not None:
             message["id"] = ident
-        self.child.stdin.write(json.dumps(message).encode() + b"\n")
-        self.child.stdin.flush()
+        self.stdin.write(json.dumps(message).encode() + b"\n")
+        self.stdin.flush()
 
     def receive(self, ident: int) -> bytes:
         """Return the line that answers a request."""
-        while line := self.child.stdout.readline():
+        while line := self.stdout.readline():
             if json.loads(line).get("id") == ident:
                 return line
         raise SystemExit(f"{self.contestant.name} ended before it answered")
@@ -142,9 +145,9 @@ class Session:
         kilobytes = int(status.partition("VmRSS:")[2].split()[0])
         self.contestant.rss_mb = max(self.contestant.rss_mb, kilobytes / 1024)
         self.child.kill()
-        self.child.stdout.close()
+        self.stdout.close()
         with contextlib.suppress(BrokenPipeError):
-            self.child.stdin.close()
+            self.stdin.close()
         _, _, usage = os.wait4(self.child.pid, 0)
         self.child.returncode = 0
         self.contestant.cpu.append(usage.ru_utime + usage.ru_stime)
@@ -219,6 +222,7 @@ def main() -> None:
     given = options.parse_args()
     knowledge = subprocess.Popen([sys.executable, "-c", KNOWLEDGE], stdout=subprocess.PIPE)  # noqa: S603 - as above
     with tempfile.TemporaryDirectory() as temporary, knowledge:
+        assert knowledge.stdout is not None  # noqa: S101 - asked for above
         port = knowledge.stdout.readline().decode().strip()
         ours = [sys.executable, "-m", "dsh_lightrag", "mcp"]
         ours += ["--endpoint", f"http://127.0.0.1:{port}"]

@@ -152,10 +152,12 @@ async def requests(rounds: int, batches: int) -> list[tuple[str, float, float]]:
             async with toolbox(settings) as tools, httpx.AsyncClient(trust_env=False) as client:
                 ours, bare = calls(tools, client, origin)
                 times = await interleaved(ours, bare, rounds)
-                rows.append((f"one call, {label} answer", *map(statistics.median, times)))
+                one, other = map(statistics.median, times)
+                rows.append((f"one call, {label} answer", one, other))
                 if label == "1 KB":
                     times = await interleaved(at_once(ours), at_once(bare), batches)
-                    rows.append((f"{CONCURRENT} calls at once", *map(statistics.median, times)))
+                    one, other = map(statistics.median, times)
+                    rows.append((f"{CONCURRENT} calls at once", one, other))
     return rows
 
 
