@@ -87,6 +87,21 @@ def test_a_folder_that_was_moved_is_the_same_folder(ingest, docs, tmp_path):
     assert ingest(tmp_path / "moved") == ({"unchanged": 2}, {})
 
 
+def test_a_folder_in_the_place_of_a_file_is_not_that_file(ingest, docs, data):
+    ingest(docs)
+    (docs / "curie.md").unlink()
+    (docs / "curie.md").mkdir()
+    assert ingest(docs, "--prune") == ({"unchanged": 1, "removed": 1}, {})
+    assert set(texts(data)) == {"guide__setup.md"}
+
+
+def test_a_link_is_a_file_for_who_names_it_and_none_below_a_folder(ingest, docs, tmp_path):
+    write(tmp_path, elsewhere="Not in the folder.")
+    (docs / "link.md").symlink_to(tmp_path / "elsewhere.md")
+    assert ingest(docs) == ({"added": 2}, {})
+    assert ingest(docs / "link.md") == ({"added": 1}, {})
+
+
 def test_documents_of_files_that_are_gone_go_only_when_asked_to(ingest, docs, data):
     ingest(docs)
     (docs / "curie.md").unlink()

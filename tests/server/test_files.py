@@ -9,18 +9,22 @@ import os
 import resource
 import shutil
 import zipfile
+from contextlib import closing
 
 import anyio
 import httpx
 import pytest
 from our_server import in_process, settled, settled_over
 
+from dsh_lightrag.engine.schema import BaseLock
 from dsh_lightrag.server.backend import BusyError
 from dsh_lightrag.server.embedded import EmbeddedKeeper, EmbeddedSettings
 from dsh_lightrag.server.filing import Filing
 from dsh_lightrag.server.inputs import UPLOADS, Inputs
+from dsh_lightrag.server.ordinary import read_ordinary
 from dsh_lightrag.server.pool import Pool
 from dsh_lightrag.server.settings import ServerSettings
+from dsh_lightrag.server.workspaces import BASE_FILE
 
 PAGE = b"# Turing\n\nAlan Turing worked at Bletchley Park."
 
@@ -307,6 +311,41 @@ async def test_a_path_in_place_of_a_name_removes_nothing(tmp_path):
     assert precious.exists()
 
 
+async def test_a_workspace_that_is_not_removed_keeps_its_files(client, tmp_path):
+    await client.put("/workspaces/team")
+    file = tmp_path / "inputs" / "team" / "mine.md"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(PAGE)
+    base = tmp_path / "bases" / "team" / BASE_FILE
+    with closing(BaseLock(base)):  # as another process that has it open
+        assert (await client.delete("/workspaces/team")).status_code == 503
+    assert file.exists()
+    assert (await client.delete("/workspaces/team")).json()["status"] == "dropped"
+    assert [path.name for path in (tmp_path / "inputs").iterdir()] == []
+
+
+async def test_files_of_a_removal_that_was_killed_go_with_its_workspace_or_stay_with_it(tmp_path):
+    keeper = EmbeddedKeeper(EmbeddedSettings(tmp_path, embedder="none"))
+    await keeper.create("whole")
+    for workspace in ("whole", "gone"):
+        folder = tmp_path / "inputs" / workspace
+        folder.mkdir(parents=True)
+        (folder / "mine.md").write_bytes(PAGE)
+        (tmp_path / "inputs" / f".going-{workspace}").touch()
+    async with in_process(keeper, ServerSettings(data=tmp_path)):
+        assert [path.name for path in (tmp_path / "inputs").iterdir()] == ["whole"]
+        assert (tmp_path / "inputs" / "whole" / "mine.md").exists()
+
+
+async def test_a_pipe_that_takes_a_files_place_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.md")
+    (tmp_path / "link.md").symlink_to(tmp_path / "pipe.md")
+    (tmp_path / "folder.md").mkdir()
+    for name in ("pipe.md", "link.md", "folder.md"):
+        with pytest.raises(OSError, match=r"ordinary|symbolic|Is a directory"):
+            read_ordinary(tmp_path / name, 10)
+
+
 async def test_files_that_cannot_be_removed_keep_a_workspace_from_going(
     client, tmp_path, monkeypatch
 ):
@@ -322,8 +361,9 @@ async def test_files_that_cannot_be_removed_keep_a_workspace_from_going(
         patched.setattr(shutil, "rmtree", refusing)
         refused = await client.delete("/workspaces/team")
     assert (refused.status_code, str(tmp_path) in refused.text) == (500, False)
-    assert (await client.delete("/workspaces/team")).json()["status"] == "dropped"
+    assert (await client.delete("/workspaces/team")).status_code == 200
     assert list((tmp_path / "inputs").rglob("*.md")) == []
+    assert [path.name for path in (tmp_path / "bases").iterdir()] == ["default"]
 
 
 def test_an_upload_whose_server_was_killed_between_filing_and_letting_go_is_one_row(

@@ -13,7 +13,7 @@ credentials  the key and the guests' tokens
 failures     every refusal and fault as a reply and a record
 pool         open workspaces, leased and evicted
 inputs, filing, scanning   files: kept, converted, taken from a folder
-file_names, removing   how files may be called · folders that go, whole or not at all
+file_names, ordinary, removing   how files may be called · files that are none · folders that go
 web_ui, typed   LightRAG's own page · what browsers are told of every answer
 lock         who serves a data folder
 endpoint, models, model_wire   where a model is · asking it · what its API means

@@ -98,7 +98,9 @@ async def _lifespan(services: Services) -> AsyncIterator[None]:
         ending.push_async_callback(services.pool.close)
         ending.push_async_callback(services.background.close, wait_s=_END_S)
         await services.keeper.create(DEFAULT_WORKSPACE)
-        for workspace in await services.keeper.names():
+        workspaces = await services.keeper.names()
+        await services.inputs.settle(workspaces)
+        for workspace in workspaces:
             await services.inputs.sweep(workspace)
             for waiting in await services.inputs.waiting(workspace):
                 services.background.start(services.filing.file_upload(waiting))

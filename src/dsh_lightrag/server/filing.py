@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dsh_lightrag.convert import ConversionError, text_of
 from dsh_lightrag.logs import fault_of, get_logger
 from dsh_lightrag.server.backend import BusyError, NameTakenError, NewDocument
-from dsh_lightrag.server.inputs import read_file
+from dsh_lightrag.server.ordinary import read_ordinary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -90,7 +90,7 @@ class Filing:
         return await _insert(backend, NewDocument(text, path.name), track_id)
 
     def _text(self, path: Path) -> str:
-        data = read_file(path, self._max_file)
+        data = read_ordinary(path, self._max_file)
         if len(data) > self._max_file:
             raise ConversionError(f"The file is larger than {self._max_file} bytes.", "Split it.")
         return text_of(path.name, data)

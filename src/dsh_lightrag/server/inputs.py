@@ -8,10 +8,10 @@ is whole when that folder gets its name; before, the folder is called `.arriving
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import shutil
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,14 +21,16 @@ from dsh_lightrag.engine.schema import sync
 from dsh_lightrag.logs import get_logger
 from dsh_lightrag.server import removing
 from dsh_lightrag.server.file_names import UNSAFE
+from dsh_lightrag.server.ordinary import is_ordinary
 from dsh_lightrag.server.refusal import RefusalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Collection, Iterator
     from typing import BinaryIO
 
 UPLOADS = ".uploads"
 _ARRIVING = ".arriving-"
+_GOING = ".going-"
 _MIB = 1024 * 1024
 # Seen through other systems' eyes: a separator, a drive, a stream.
 _CLIMBING = re.compile(r"[/\\:]")
@@ -167,7 +169,7 @@ class Inputs:
         folder = self.folder(workspace)
         folder.mkdir(parents=True, exist_ok=True)
         return sorted(
-            path for path in folder.iterdir() if is_supported(path.name) and _is_ordinary(path)
+            path for path in folder.iterdir() if is_supported(path.name) and is_ordinary(path)
         )
 
     async def discard(self, workspace: str, name: str) -> int:
@@ -187,42 +189,41 @@ class Inputs:
         except OSError as error:  # the documents are gone, and that is what was asked for first
             get_logger().warning("uploads_not_removed", error=type(error).__name__)
         entries = list(folder.iterdir()) if folder.is_dir() else []
-        return sum(_unlink(path) for path in entries if _is_ordinary(path))
+        return sum(_unlink(path) for path in entries if is_ordinary(path))
 
-    async def remove(self, workspace: str) -> None:
-        """Remove the folder of a workspace that goes.
+    @contextlib.asynccontextmanager
+    async def going(self, workspace: str) -> AsyncIterator[None]:
+        """Remove the folder of a workspace that is removed within the block, and else keep it.
+
+        A mark tells a later process that this one was killed in between; see `settle`.
 
         Raises:
-            RefusalError: something of it is still there.
+            RefusalError: something of it is still there, or the mark cannot be made.
         """
+        mark = self._root / f"{_GOING}{workspace}"
+        with _refused():
+            await asyncio.to_thread(_mark, mark)
         try:
+            yield
+        except BaseException:  # whatever kept the workspace, its files stay with it
+            mark.unlink(missing_ok=True)
+            raise
+        with _refused():
             await asyncio.to_thread(removing.drop_folder, self.folder(workspace))
-        except OSError as error:
-            raise RefusalError(
-                500, f"The workspace's files cannot be removed: {error.strerror}."
-            ) from error
+            mark.unlink(missing_ok=True)
 
-
-def read_file(path: Path, max_bytes: int) -> bytes:
-    """Return a file's bytes, one more than `max_bytes` at most; follows no link.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-        return file.read(max_bytes + 1)
-
-
-def _is_ordinary(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:  # gone since its folder was listed, or of a name that no file can have
-        return False
+    async def settle(self, workspaces: Collection[str]) -> None:
+        """Finish the removals amid which a process was killed; a workspace that is there stays."""
+        for mark in self._root.glob(f"{_GOING}*"):
+            workspace = mark.name.removeprefix(_GOING)
+            if workspace not in workspaces:
+                await asyncio.to_thread(removing.drop_folder, self.folder(workspace))
+            mark.unlink(missing_ok=True)
 
 
 def _unlink(path: Path) -> int:
     """Remove an ordinary file; return how many there were that could be removed."""
-    if not _is_ordinary(path):
+    if not is_ordinary(path):
         return 0
     try:
         path.unlink()
@@ -230,6 +231,24 @@ def _unlink(path: Path) -> int:
         get_logger().warning("input_not_removed", error=type(error).__name__)
         return 0
     return 1
+
+
+def _mark(path: Path) -> None:
+    """Make an empty file, durably."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    sync(path.parent)
+
+
+@contextlib.contextmanager
+def _refused() -> Iterator[None]:
+    """Let what the disk refuses leave as a refusal of the request."""
+    try:
+        yield
+    except OSError as error:
+        raise RefusalError(
+            500, f"The workspace's files cannot be removed: {error.strerror}."
+        ) from error
 
 
 def _write_new(path: Path, data: BinaryIO) -> None:

@@ -16,7 +16,8 @@ from dsh_lightrag.logs import fault_of, get_logger
 from dsh_lightrag.server.backend import BusyError, PipelineState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from dsh_lightrag.server.backend import Backend, Keeper
 
@@ -31,8 +32,9 @@ class _Slot:
     free: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-async def _nothing() -> None:
-    """Do nothing."""
+def _nothing(_: str) -> AbstractAsyncContextManager[None]:
+    """Surround a removal with nothing."""
+    return contextlib.nullcontext()
 
 
 class Pool:
@@ -102,17 +104,22 @@ class Pool:
         return await self._keeper.create(workspace)
 
     async def drop(
-        self, workspace: str, *, wait_s: float, first: Callable[[], Awaitable[None]] = _nothing
+        self,
+        workspace: str,
+        *,
+        wait_s: float,
+        around: Callable[[str], AbstractAsyncContextManager[None]] = _nothing,
     ) -> bool:
         """Remove a workspace once nobody uses it; False when there was none.
 
-        `first` removes what belongs to it elsewhere, while nobody can come in or make it anew.
+        `around` surrounds the removal, while nobody can come in or make it anew: what belongs to
+        the workspace elsewhere goes with it, or stays with it.
 
         Raises:
             BusyError: it is still in use after `wait_s` seconds, or being removed already.
         """
         self._refuse_while_dropping(workspace)
-        dropping = asyncio.create_task(self._drop(workspace, wait_s, first))
+        dropping = asyncio.create_task(self._drop(workspace, wait_s, around))
         self._dropping[workspace] = dropping
         dropping.add_done_callback(lambda _: self._dropping.pop(workspace, None))
         return await asyncio.shield(dropping)
@@ -201,7 +208,10 @@ class Pool:
         return closing
 
     async def _drop(
-        self, workspace: str, wait_s: float, first: Callable[[], Awaitable[None]]
+        self,
+        workspace: str,
+        wait_s: float,
+        around: Callable[[str], AbstractAsyncContextManager[None]],
     ) -> bool:
         if slot := self._slots.get(workspace):
             with contextlib.suppress(TimeoutError):
@@ -214,8 +224,8 @@ class Pool:
                 self._start_closing(workspace)
         if closing := self._closing.get(workspace):
             await closing
-        await first()
-        return await self._keeper.drop(workspace)
+        async with around(workspace):
+            return await self._keeper.drop(workspace)
 
 
 async def _close(slot: _Slot) -> None:

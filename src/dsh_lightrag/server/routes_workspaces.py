@@ -53,9 +53,7 @@ async def drop_workspace(workspace: str, services: ServicesOf) -> dict[str, str]
     """
     name = checked_name(workspace)
     gone = await services.pool.drop(
-        name,
-        wait_s=services.settings.drop_wait_s,
-        first=lambda: services.inputs.remove(name),
+        name, wait_s=services.settings.drop_wait_s, around=services.inputs.going
     )
     services.scans.forget(name)
     if name == DEFAULT_WORKSPACE:

@@ -182,15 +182,15 @@ def _made(folder: Path, name: str) -> bool:
 
 
 def _dropped(folder: Path, name: str) -> None:
-    """Remove a base, which its server must have let go of, and then its input folder."""
-    inputs = inputs_folder(folder) / name
+    """Remove a base, which its server must have let go of, and its input folder with it."""
     with _keeper(folder) as keeper:
-        from dsh_lightrag.engine.refusals import translated  # noqa: PLC0415 - loaded when used
-        from dsh_lightrag.server.removing import drop_folder  # noqa: PLC0415 - as above
+        from dsh_lightrag.server.inputs import Inputs  # noqa: PLC0415 - loaded when used
 
-        asyncio.run(keeper.drop(name))
-        with translated(inputs, "was not removed whole", "Drop the base again."):
-            drop_folder(inputs)
+        async def drop_both() -> None:
+            async with Inputs(inputs_folder(folder), max_file=0).going(name):
+                await keeper.drop(name)
+
+        asyncio.run(drop_both())
 
 
 @contextmanager
@@ -262,10 +262,13 @@ def _engine_faults() -> Iterator[None]:
     with needs_extra("server", "A data folder"):
         from dsh_lightrag.engine import EngineError  # noqa: PLC0415 - loaded when used
         from dsh_lightrag.server.backend import BackendError  # noqa: PLC0415 - as above
+        from dsh_lightrag.server.refusal import RefusalError  # noqa: PLC0415 - as above
     try:
         yield
     except (EngineError, BackendError) as error:
         raise ConfigurationError("base", error.problem, error.mend) from None
+    except RefusalError as error:
+        raise ConfigurationError("base", error.detail, "Try again.") from None
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from dsh_lightrag.convert import ConversionError, is_supported
 from dsh_lightrag.server.file_names import filed_as
+from dsh_lightrag.server.ordinary import is_ordinary, read_ordinary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,10 +29,17 @@ _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file to ingest, by its absolute path, and the name of its document."""
+    """A file to ingest.
+
+    Attributes:
+        path: where it is, absolute.
+        name: what its document is called.
+        named: whether the path itself was given; then it may be a link.
+    """
 
     path: Path
     name: str
+    named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,7 @@ def sources_of(paths: Iterable[Path]) -> Sources:
                 else:
                     left_out += 1
         elif os.path.isfile(path):  # noqa: PTH113 - the method raises, as above
-            files.setdefault(path, Source(path, filed_as(path.name)))
+            files.setdefault(path, Source(path, filed_as(path.name), named=True))
         else:
             missing.append(path)
     ordered = sorted(files.values(), key=lambda source: source.name)
@@ -82,7 +90,7 @@ def _walked(root: Path, closed: list[Path]) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             path = Path(folder, name)
-            if not name.startswith(".") and _is_ordinary(path):
+            if not name.startswith(".") and is_ordinary(path):
                 yield path
 
 
@@ -91,19 +99,11 @@ def _of(error: OSError) -> Path:
 
 
 def is_gone(path: Path) -> bool:
-    """Tell whether a path leads nowhere; one that cannot be looked at may be there."""
+    """Tell whether no file has this path any more; one that cannot be looked at may be there."""
     try:
-        path.stat()
+        return not stat.S_ISREG(path.stat().st_mode)
     except OSError as error:
         return error.errno in _NOWHERE
-    return False
-
-
-def _is_ordinary(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:  # gone since the folder was listed
-        return False
 
 
 def _name_below(root: Path, file: Path) -> str:
@@ -117,8 +117,7 @@ def read_source(source: Source, most: int) -> tuple[bytes, str]:
         ConversionError: it cannot be read, or is larger than `most` bytes.
     """
     try:
-        with source.path.open("rb") as file:
-            data = file.read(most + 1)
+        data = read_ordinary(source.path, most, follow=source.named)
     except OSError as error:
         raise ConversionError(
             f"The file cannot be read: {error.strerror}.", "Give this user access to it."
