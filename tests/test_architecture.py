@@ -29,6 +29,7 @@ FOUNDATION = (
     "loop_thread",
     "origin",
     "guard",
+    "connections",
     "listening",
     "schemas",
     "text",

@@ -71,7 +71,7 @@ def quiet(app: Callable[..., Any], *, shutdown_s: int) -> uvicorn.Config:
     """Return how uvicorn serves an application.
 
     No logging of its own: it would write requests to stdout. No proxy headers: they would let a
-    client choose its own address.
+    client choose its own address. Connections are those of `connections.py`.
 
     Args:
         app: the application.
@@ -79,8 +79,12 @@ def quiet(app: Callable[..., Any], *, shutdown_s: int) -> uvicorn.Config:
     """
     import uvicorn  # noqa: PLC0415 - of the extras that serve
 
+    from dsh_lightrag import connections  # noqa: PLC0415 - as above
+
+    connections.tell_uvicorns_complaints()
     return uvicorn.Config(
-        app,
+        connections.Ending(app),
+        http=connections.Connection,
         log_config=None,
         access_log=False,
         proxy_headers=False,

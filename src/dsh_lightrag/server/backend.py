@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
     from datetime import datetime
 
 Mode = Literal["local", "global", "hybrid", "naive", "mix", "bypass"]
@@ -124,7 +124,7 @@ class Answer:
     the text was made from.
     """
 
-    text: str | AsyncIterator[str]
+    text: str | AsyncGenerator[str]
     llm_generated: bool
     references: tuple[ReferenceFound, ...] = ()
 

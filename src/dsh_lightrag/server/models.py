@@ -28,7 +28,7 @@ from dsh_lightrag.server.model_wire import FailedError, MalformedError
 from dsh_lightrag.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -258,7 +258,7 @@ class ChatEndpoint:
         """Return a whole answer; raises `ModelFailedError`."""
         return "".join([piece async for piece in await self.stream(messages)])
 
-    async def stream(self, messages: Sequence[Mapping[str, str]]) -> AsyncIterator[str]:
+    async def stream(self, messages: Sequence[Mapping[str, str]]) -> AsyncGenerator[str]:
         """Return an answer as it is written, once its first part has come.
 
         Raises `ModelFailedError`, also while it is read: an answer that breaks off is a failure.
@@ -279,9 +279,10 @@ class ChatEndpoint:
                 self._door.endpoint.model, messages, forms[0], stream=True
             )
             try:
-                async for piece in self._streamed(body):
-                    begun = True
-                    yield piece
+                async with aclosing(self._streamed(body)) as pieces:
+                    async for piece in pieces:
+                        begun = True
+                        yield piece
                 return  # noqa: TRY300 - the loop above is the rest of the try
             except FailedError as failure:
                 rest = None if begun else failure.rest(attempt, self._door.endpoint.attempts)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
@@ -16,7 +18,7 @@ from dsh_lightrag.server.requests import QueryRequest  # noqa: TC001 - FastAPI r
 from dsh_lightrag.server.services import NEEDS_KEY, Leased
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from starlette.types import Send
 
     from dsh_lightrag.server.backend import Answer
     from dsh_lightrag.server.replies import Json
@@ -58,12 +60,22 @@ async def query_stream(request: Request, asked: QueryRequest, backend: Leased) -
     answer = await backend.answer(asked.ask(), stream=asked.stream is not False)
     lines = _lines(answer, asked, request, started)
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
+    return _Lines(lines, media_type="application/x-ndjson", headers=headers)
+
+
+class _Lines(StreamingResponse):
+    """Lines whose source is closed with them, also when they are cut while one is being sent."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Send them."""
+        assert isinstance(self.body_iterator, AsyncGenerator)  # noqa: S101 - of `_lines`
+        async with aclosing(self.body_iterator):
+            await super().stream_response(send)
 
 
 async def _lines(
     answer: Answer, asked: QueryRequest, request: Request, started: float
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """Write a stream; one that its model cuts short says so in its last line."""
     if asked.include_progress:
         for step in _STEPS[: 1 + answer.llm_generated]:
@@ -77,8 +89,9 @@ async def _lines(
         if shown:
             yield _line(**shown)
         try:
-            async for piece in answer.text:
-                yield _line(response=piece)
+            async with aclosing(answer.text) as pieces:
+                async for piece in pieces:
+                    yield _line(response=piece)
         except Exception as error:  # noqa: BLE001 - the status is sent: only a line can tell it
             yield _line(error=told_late(request.scope, error))
     if asked.include_progress:
@@ -88,7 +101,8 @@ async def _lines(
 async def _whole(answer: Answer) -> str:
     if isinstance(answer.text, str):
         return answer.text
-    return "".join([piece async for piece in answer.text])
+    async with aclosing(answer.text) as pieces:
+        return "".join([piece async for piece in pieces])
 
 
 def _line(**fields: Any) -> bytes:

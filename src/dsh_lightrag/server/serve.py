@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 import threading
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # A stream that a client holds open would otherwise keep the process from ending.
 SHUTDOWN_S = 5
+_OPEN_FILES = 65_536
 
 
 async def serve(
@@ -38,6 +40,7 @@ async def serve(
     Raises:
         ConfigurationError: the address or the data folder cannot be had.
     """
+    _allow_many_files()
     app = build_app(keeper, settings)
     with DataLock(settings.data) as lock, ExitStack() as stack:
         sockets = [stack.enter_context(one) for one in bind(settings.host, settings.port)]
@@ -56,6 +59,13 @@ async def serve(
         listening(url)
         async with _ended_by(ending, server):
             await server.serve(sockets=sockets)
+
+
+def _allow_many_files() -> None:
+    """Raise the bound of open files, as far as this process may: bases and clients take some."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # where it may not, the bound stays as it is
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _OPEN_FILES)), hard))
 
 
 @asynccontextmanager

@@ -21,13 +21,13 @@ from dsh_lightrag.server.backend import ModelFailedError
 from dsh_lightrag.server.models import ChatEndpoint, EmbeddingEndpoint
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from dsh_lightrag.server.embedded.embedding import LocalEmbedder
     from dsh_lightrag.server.endpoint import Endpoint
 
 T = TypeVar("T")
-ChatFunction = Callable[..., Awaitable["str | AsyncIterator[str]"]]
+ChatFunction = Callable[..., Awaitable["str | AsyncGenerator[str]"]]
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ class Models:
             system_prompt: str | None = None,
             history_messages: Sequence[Mapping[str, str]] | None = None,
             **options: Any,
-        ) -> str | AsyncIterator[str]:
+        ) -> str | AsyncGenerator[str]:
             messages = [{"role": "system", "content": system_prompt}] if system_prompt else []
             messages += [dict(turn) for turn in history_messages or ()]
             messages.append({"role": "user", "content": prompt})
@@ -163,7 +163,7 @@ class Models:
         work.tokens += reply.tokens or sum(map(self._count, [*asked, reply.text]))
         return reply.text
 
-    async def _streamed(self, messages: Sequence[Mapping[str, str]]) -> AsyncIterator[str]:
+    async def _streamed(self, messages: Sequence[Mapping[str, str]]) -> AsyncGenerator[str]:
         try:
             return await self._chat.stream(messages)
         except ModelFailedError as failure:
