@@ -157,8 +157,9 @@ def spawned(*arguments, **options):
     """Start the command as a process of its own."""
     environment = {**os.environ, "PYTHONPATH": str(Path(dsh_lightrag.__file__).parents[1])}
     environment |= options.pop("env", {})
+    prefix = options.pop("prefix", ())
     return subprocess.Popen(  # noqa: S603 - our own interpreter
-        [sys.executable, "-m", "dsh_lightrag", *map(str, arguments)],
+        [*prefix, sys.executable, "-m", "dsh_lightrag", *map(str, arguments)],
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
         | options,
         env=environment,

@@ -11,10 +11,12 @@ QUICK = ("--embedder", "none")
 
 
 @contextmanager
-def served(data, *flags, command=("serve",), env=None):
+def served(data, *flags, command=("serve",), env=None, prefix=()):
     """Run `serve` (or another command that serves) and yield it with its URL; it must end well."""
     port = ("--port", "0")
-    with spawned(*command, "--data", data, *port, *QUICK, *flags, env=env or {}) as process:
+    with spawned(
+        *command, "--data", data, *port, *QUICK, *flags, env=env or {}, prefix=prefix
+    ) as process:
         watchdog = threading.Timer(WAIT_S, process.kill)
         watchdog.start()
         try:

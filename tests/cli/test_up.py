@@ -1,6 +1,7 @@
 """`up`: a folder is served, its changes are followed, and Ctrl-C ends it."""
 
 import json
+import os
 import signal
 import time
 
@@ -8,6 +9,10 @@ import pytest
 
 from .conftest import WAIT_S, ran
 from .hosting import listed, served, write
+
+# Root without its right to read everything.
+RIGHTS = "-dac_override,-dac_read_search"
+BARE = ("setpriv", f"--bounding-set={RIGHTS}", f"--inh-caps={RIGHTS}")
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -66,3 +71,23 @@ def test_what_is_no_folder_and_data_inside_the_folder_are_refused(run, tmp_path)
     result = run("up", tmp_path, "--data", tmp_path / "data")
     assert result.exit_code == 2
     assert "--data" in result.stderr
+
+
+def test_a_folder_that_is_removed_and_made_anew_is_followed_again(tmp_path):
+    docs, data = tmp_path / "docs", tmp_path / "data"
+    write(docs, curie="Marie Curie discovered polonium.")
+    with served(data, command=("up", docs)) as (process, url):
+        line_with(process, "1 added.")
+        docs.rename(tmp_path / "elsewhere")
+        write(docs, turing="Alan Turing broke codes.")
+        until(lambda: "turing.md" in listed(url))
+
+
+def test_a_folder_that_may_not_be_read_keeps_nothing_else_from_being_served(tmp_path):
+    docs, data = tmp_path / "docs", tmp_path / "data"
+    write(docs, curie="Marie Curie discovered polonium.", closed__in="Not to be read.")
+    (docs / "closed").chmod(0)
+    with served(data, command=("up", docs), prefix=BARE if os.geteuid() == 0 else ()) as (_, url):
+        until(lambda: "curie.md" in listed(url))
+        write(docs, turing="Alan Turing broke codes.")
+        until(lambda: "turing.md" in listed(url))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsh_lightrag.engine import Document, edges, graph_store
+from dsh_lightrag.engine import Document, edges, graph_store, neighbourhood
 from dsh_lightrag.engine.edges import Edge, Role
 from dsh_lightrag.engine.graph_store import Graph
 
@@ -159,3 +159,16 @@ def test_around_a_name_stand_the_names_that_share_its_chunks(engine):
     assert {entity.name for entity in far.entities} == {"Marie Curie", "Niels Bohr", "Lise Meitner"}
     assert engine.around("Marie Curie", depth=2, limit=2).truncated
     assert engine.around("nobody").entities == ()
+
+
+def test_where_all_names_stand_together_the_strongest_relations_are_shown(engine, monkeypatch):
+    monkeypatch.setattr(neighbourhood, "_RELATIONS_PER_ENTITY", 1)
+    names = ["Marie Curie", "Niels Bohr", "Lise Meitner", "Otto Hahn"]
+    engine.insert(Document(f"We know that {' met '.join(names)}."))
+    engine.insert(Document("We know that Niels Bohr met Otto Hahn."))
+
+    for found in (engine.most_named(), engine.around("Niels Bohr", depth=2)):
+        assert len(found.entities) == len(found.relations) == 4
+        assert found.truncated
+        strongest = found.relations[0]
+        assert {strongest.source, strongest.target} == {"Niels Bohr", "Otto Hahn"}

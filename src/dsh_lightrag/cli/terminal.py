@@ -11,7 +11,6 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
@@ -119,7 +118,8 @@ def terminated_like_interrupted() -> Iterator[None]:
     """Let SIGTERM and SIGHUP unwind the stack, so that what was begun is ended."""
 
     def end(number: int, _frame: object) -> None:
-        raise typer.Exit(128 + number)
+        # Not Typer's own, which is an ordinary error: an event loop would log it and go on.
+        raise SystemExit(128 + number)
 
     names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     try:

@@ -7,6 +7,7 @@ more so the rarer the names and the more of their chunks are the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import nlargest
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _NAMED = "(common = 0 OR certain > 0)"
 _CHUNKS_LOOKED_AT = 50
 _SHOWN_CHUNKS = 20
+# Where every name stands beside every other, all pairs show nothing, and take minutes.
+_RELATIONS_PER_ENTITY = 20
 TOGETHER = "named together"
 
 
@@ -70,7 +73,7 @@ def search(connection: sqlite3.Connection, text: str, limit: int) -> list[str]:
 
 
 def most_named(connection: sqlite3.Connection, view: View, limit: int) -> Neighbourhood:
-    """Return the entities that most chunks have, and the relations among these."""
+    """Return the entities that most chunks have, and the strongest relations among these."""
     numbers = [
         row[0]
         for row in connection.execute(
@@ -195,8 +198,15 @@ def _described(
     *,
     truncated: bool,
 ) -> Neighbourhood:
+    most = _RELATIONS_PER_ENTITY * len(numbers)
+    if len(pairs) > most:
+        truncated, pairs = True, dict(nlargest(most, pairs.items(), _strength))
     relations = told_and_together(connection, view, numbers, pairs)
     return Neighbourhood(described(connection, view, numbers), relations, truncated)
+
+
+def _strength(pair: tuple[tuple[int, int], float]) -> float:
+    return pair[1]
 
 
 def _number(connection: sqlite3.Connection, name: str) -> int | None:

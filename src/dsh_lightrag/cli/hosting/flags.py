@@ -131,16 +131,19 @@ def data_folder(data: Path | None) -> tuple[Path, bool]:
     """Return the data folder, and whether somebody named it.
 
     Raises:
-        ConfigurationError: there is no home folder to have a default in.
+        ConfigurationError: it is no folder, or there is no home to find it in.
     """
     variable = os.environ.get(DATA_VARIABLE, "").strip()
     named = data or (Path(variable) if variable else None)
-    if named:
-        return named.expanduser().absolute(), True
     try:
-        return _default_folder(), False
+        folder = named.expanduser().absolute() if named else _default_folder()
     except RuntimeError:
-        raise ConfigurationError("--data", "has no default without a home.", "Give it.") from None
+        raise ConfigurationError(
+            "--data", "cannot be found without a home.", "Name a folder by its whole path."
+        ) from None
+    if os.path.exists(folder) and not os.path.isdir(folder):  # noqa: PTH110, PTH112 - these never raise
+        raise ConfigurationError("--data", "is no folder.", "Name a folder.")
+    return folder, bool(named)
 
 
 def _default_folder() -> Path:

@@ -10,6 +10,7 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from dsh_lightrag.cli.hosting.flags import keeper_of, server_settings
@@ -49,7 +50,9 @@ class _Server:
         self._keeper = keeper
         self._settings = settings
         # A daemon: whoever interrupts the orderly end does not wait for it.
-        self.thread = threading.Thread(target=self._run, name="dsh-lightrag-server", daemon=True)
+        self.thread = threading.Thread(
+            target=copy_context().run, args=(self._run,), name="dsh-lightrag-server", daemon=True
+        )
 
     def end(self) -> None:
         """Ask the server to end and wait for it."""

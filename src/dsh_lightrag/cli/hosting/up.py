@@ -21,8 +21,9 @@ from dsh_lightrag.cli.hosting.place import served_at
 from dsh_lightrag.cli.hosting.report import Lines, complain_of, reporting, told
 from dsh_lightrag.cli.hosting.serve import ApiKeyEnv, Port  # noqa: TC001 - as above
 from dsh_lightrag.cli.hosting.sources import sources_of
+from dsh_lightrag.cli.hosting.watching import changes_in
 from dsh_lightrag.cli.terminal import complain, show, terminated_like_interrupted
-from dsh_lightrag.errors import ConfigurationError, LightRagError, needs_extra
+from dsh_lightrag.errors import ConfigurationError, LightRagError
 from dsh_lightrag.flags import secret_of
 from dsh_lightrag.logs import without_info
 from dsh_lightrag.loop_thread import run
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dsh_lightrag.cli.hosting.ingesting import Report
-
-# Editors write a file in several steps; changes are taken in when they have been quiet so long.
-QUIET_MS = 400
-WAKE_MS = 500
 
 
 def up(
@@ -49,7 +46,7 @@ def up(
     api_key_env: ApiKeyEnv = None,
 ) -> int:
     """Serve a folder's files until Ctrl-C, and follow what changes in it."""
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # noqa: PTH112 - the method raises for a name that is too long
         raise typer.BadParameter(f"{folder} is no folder.", param_hint="DIR")
     if hosting.data.is_relative_to(folder.absolute()) and hosting.named:
         raise ConfigurationError("--data", "lies in the watched folder.", "Keep it elsewhere.")
@@ -57,13 +54,13 @@ def up(
     with (
         contextlib.suppress(KeyboardInterrupt),
         terminated_like_interrupted(),
+        without_info(),  # the server in this process heeds it too
         _server(hosting, port, key) as url,
     ):
         settings = LightRagSettings(endpoint=url, api_key=key)
         show(Text(f"Serving {folder} at {url} until Ctrl-C.", style="bold"))
         show(Text(snippets(url, api_key_env)))
-        with without_info():
-            run(_follow(settings, Ledger(ledger_path(hosting.data, "", "")), folder.absolute()))
+        run(_follow(settings, Ledger(ledger_path(hosting.data, "", "")), folder.absolute()))
     return 0
 
 
@@ -79,19 +76,15 @@ def _server(hosting: Hosting, port: int, key: str) -> Iterator[str]:
 
 async def _follow(settings: LightRagSettings, ledger: Ledger, folder: Path) -> None:
     """Ingest a folder, then again whenever something in it has changed."""
-    with needs_extra("server", "`up`"):
-        from watchfiles import awatch  # noqa: PLC0415 - loaded by those who watch
-
     from dsh_lightrag.transport import Transport  # noqa: PLC0415 - loads the HTTP client
 
     async with Transport(settings.connection) as transport:
         ingestion = Ingestion(Base(transport, settings), ledger)
-        changes = awatch(folder, debounce=QUIET_MS, rust_timeout=WAKE_MS, yield_on_timeout=True)
-        await anext(changes)  # watching has begun, so that no change falls before the first look
-        with reporting() as report:
-            await _take_in(ingestion, folder, report)
-        async for changed in changes:
-            if changed:
+        async with contextlib.aclosing(changes_in(folder)) as changes:
+            await anext(changes)  # watching has begun: no change falls before the first look
+            with reporting() as report:
+                await _take_in(ingestion, folder, report)
+            async for _ in changes:
                 await _take_in(ingestion, folder, Lines())
 
 
