@@ -22,6 +22,8 @@ from dsh_lightrag.engine import (
     Signal,
     UnknownDocumentError,
     keywords,
+    local_extraction,
+    writing,
 )
 
 CURIE = Document(
@@ -502,3 +504,24 @@ def test_an_empty_document_is_stored_and_has_no_chunks(engine):
 
     state = engine.document(id_)
     assert (state.chunks, state.status) == (0, DocumentStatus.PROCESSED)
+
+
+@pytest.mark.parametrize("where", ["extract", "insert"])
+def test_a_long_insertion_is_broken_off_and_nothing_of_it_is_left(path, monkeypatch, where):
+    room = {"extract": local_extraction, "insert": writing}[where]
+    really = getattr(room, where)
+    text = "\n\n".join(f"Marie Curie number {number} found polonium." for number in range(20_000))
+    with Engine.open(path) as engine:
+        engine.insert(Document("Short and whole.", id="short"))
+
+        def breaking(*given):
+            engine.break_off()
+            return really(*given)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(room, where, breaking)
+            with pytest.raises(BaseUnusableError):
+                engine.insert(Document(text, id="long"))
+    with Engine.open(path) as engine:
+        assert [state.id for state in engine.documents()] == ["short"]
+        assert engine.verify() == []

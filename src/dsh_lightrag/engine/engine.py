@@ -122,9 +122,14 @@ class Engine:
             store.close()
             raise
 
+    def break_off(self) -> None:
+        """Let whoever is writing fail soon, in whatever thread, and be undone; `close` follows."""
+        self._store.break_off()
+
     def close(self) -> None:
         """Close the base; what was acknowledged is in its file."""
         try:
+            self._store.last_word()
             self._indexes.save()
         finally:
             self._store.close()
@@ -143,7 +148,7 @@ class Engine:
         The same text under the same id is left as it is; another text under a stored id is
         refused, for replacing is another method.
         """
-        prepared = writing.prepare(document, self._options.chunks)
+        prepared = self._prepared(document)
         stored = prepared.document
         with self._changing() as (connection, change):
             before = reading.document_text(connection, stored.id)
@@ -158,7 +163,7 @@ class Engine:
 
     def replace(self, document: Document) -> Inserted:
         """Store a document in place of the one with its id, in one transaction."""
-        prepared = writing.prepare(document, self._options.chunks)
+        prepared = self._prepared(document)
         with self._changing() as (connection, change):
             fresh = writing.replace(connection, prepared, self._indexes.titles, time.time(), change)
         return Inserted(prepared.document.id, fresh=fresh)
@@ -169,7 +174,7 @@ class Engine:
         A text that is there already is not stored again but listed as failed, with the document
         that has it. Raises `DocumentExistsError` when an id is taken, whatever the text.
         """
-        prepared = [writing.prepare(document, self._options.chunks) for document in documents]
+        prepared = [self._prepared(document) for document in documents]
         with self._changing() as (connection, change):
             return filing.file(connection, prepared, self._indexes.titles, time.time(), change)
 
@@ -356,6 +361,9 @@ class Engine:
         """Return what is wrong with the base, one line each; reads all of it."""
         with self._store.read() as connection:
             return verifying.problems(connection)
+
+    def _prepared(self, document: Document) -> writing.Prepared:
+        return writing.prepare(document, self._options.chunks, self._store.go_on)
 
     @contextmanager
     def _changing(self) -> Iterator[tuple[sqlite3.Connection, Change]]:

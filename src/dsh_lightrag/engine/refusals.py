@@ -24,6 +24,7 @@ _REFUSALS = {
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_INTERRUPT,  # broken off, for the base is being closed
 }
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BUSY_SECONDS = 10.0  # how long a write waits for another program that has locked the file
+_STEPS = 100_000
 _WRITER_PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA synchronous = FULL",
@@ -52,10 +53,26 @@ class Store:
         except BaseException:  # whatever keeps it from opening, the lock is let go
             self._lock.close()
             raise
+        self._breaking = threading.Event()
+        # Asked by SQLite every so many steps, about a millisecond: true ends what it is doing.
+        self._writer.set_progress_handler(self._breaking.is_set, _STEPS)
         self._opened = path.stat()
         self._writing = threading.Lock()
         self._idle: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
         self._closed = False
+
+    def break_off(self) -> None:
+        """Let a transaction that is under way, in whatever thread, fail and be undone."""
+        self._breaking.set()
+
+    def go_on(self) -> None:
+        """Raise what `write` would, while transactions are broken off."""
+        if self._breaking.is_set():
+            raise self._gone()
+
+    def last_word(self) -> None:
+        """Let transactions through again: those of who closes the base."""
+        self._breaking.clear()
 
     def close(self) -> None:
         """Close every connection, folding the log into the file, and give the base free."""
@@ -127,7 +144,10 @@ class Store:
 
     def _refuse_closed(self) -> None:
         if self._closed:
-            raise BaseUnusableError(f"{self.path.name} is closed.", "Open the base again.")
+            raise self._gone()
+
+    def _gone(self) -> BaseUnusableError:
+        return BaseUnusableError(f"{self.path.name} is closed.", "Open the base again.")
 
     def _refuse_moved(self) -> None:
         """Refuse to write to a file that has lost its name: nobody would ever find it again."""

@@ -29,6 +29,7 @@ from dsh_lightrag.text import clean, clean_line
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
 
 SUMMARY_CHARACTERS = 250
 
@@ -46,8 +47,10 @@ class Prepared:
     rules: str
 
 
-def prepare(document: Document, sizes: ChunkSizes) -> Prepared:
-    """Clean, cut and read a document."""
+def prepare(
+    document: Document, sizes: ChunkSizes, go_on: Callable[[], None] = lambda: None
+) -> Prepared:
+    """Clean, cut and read a document; `go_on`, asked before each passage, raises to break off."""
     text = clean(document.text)
     ready = Document(
         text=text,
@@ -58,7 +61,10 @@ def prepare(document: Document, sizes: ChunkSizes) -> Prepared:
     )
     pieces = split(text, sizes)
     texts = [text[piece.start : piece.end] for piece in pieces]
-    found = [local_extraction.extract(part) for part in texts]
+    found = []
+    for part in texts:
+        go_on()
+        found.append(local_extraction.extract(part))
     words = spelling.tally(ready.title, texts)
     return Prepared(ready, text_digest(text), pieces, texts, found, words, rules_of(sizes))
 

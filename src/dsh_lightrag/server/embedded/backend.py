@@ -237,6 +237,7 @@ class EmbeddedBackend:
 
     async def close(self) -> None:
         """Close the base; what was under way goes on when it is opened again."""
+        self._engine.break_off()  # a large text that nobody waits for any more takes a minute
         if self._deletion is not None:
             self._deletion.cancel()
             await asyncio.wait([self._deletion])
