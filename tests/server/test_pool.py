@@ -129,6 +129,30 @@ async def test_a_base_that_another_process_holds_is_refused(tmp_path):
             pass
 
 
+async def test_who_comes_in_the_very_moment_of_a_closing_comes_in(tmp_path):
+    async with pooled(tmp_path) as (keeper, pool, clock):
+        async with pool.lease("a") as backend:
+            pass
+        close, closed = backend.close, asyncio.Event()
+
+        async def tells():
+            await close()
+            closed.set()  # the last step: who waits for it runs before anything that waits for us
+
+        backend.close = tells
+
+        async def come_in():
+            await closed.wait()
+            async with pool.lease("a"):
+                return keeper.open_now
+
+        coming = asyncio.create_task(come_in())
+        await anyio.lowlevel.checkpoint()
+        clock.now += 11
+        await pool.sweep()
+        assert await coming == ["a"]
+
+
 async def test_the_longest_unused_goes_when_there_are_too_many_and_never_one_in_use(tmp_path):
     async with pooled(tmp_path) as (_, pool, clock), pool.lease("a"):
         for name in ("b", "c"):

@@ -202,10 +202,20 @@ class Pool:
 
     def _start_closing(self, workspace: str) -> asyncio.Task[None]:
         slot = self._slots.pop(workspace)
-        closing = asyncio.create_task(_close(slot))
+        closing = asyncio.create_task(self._closed(workspace, slot))
         self._closing[workspace] = closing
-        closing.add_done_callback(lambda _: self._closing.pop(workspace, None))
         return closing
+
+    async def _closed(self, workspace: str, slot: _Slot) -> None:
+        """Close a slot, and be over for `_slot` in the same step.
+
+        A callback would come a step later: who asks in between would wait for what is done already,
+        again and again, and never give that callback its turn.
+        """
+        try:
+            await _close(slot)
+        finally:
+            del self._closing[workspace]
 
     async def _drop(
         self,
