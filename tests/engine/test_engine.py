@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
+import threading
 
 import pytest
 
@@ -525,3 +528,59 @@ def test_a_long_insertion_is_broken_off_and_nothing_of_it_is_left(path, monkeypa
     with Engine.open(path) as engine:
         assert [state.id for state in engine.documents()] == ["short"]
         assert engine.verify() == []
+
+
+def test_closing_waits_for_no_insertion_that_was_broken_off(path, monkeypatch):
+    begun, read = threading.Event(), local_extraction.extract
+    ended = []
+
+    def slowly(text):
+        begun.set()
+        return read(text)
+
+    def insert(engine):
+        try:
+            engine.insert(Document("Marie Curie found polonium.\n\n" * 100_000, id="long"))
+        except BaseUnusableError as error:
+            ended.append(error.mend)
+
+    monkeypatch.setattr(local_extraction, "extract", slowly)
+    engine = Engine.open(path)
+    writer = threading.Thread(target=insert, args=(engine,))
+    writer.start()
+    assert begun.wait(30)
+    engine.break_off()
+    engine.close()
+    writer.join(30)
+    assert ended == ["Open the base again."]
+    with Engine.open(path) as again:
+        assert again.documents() == []
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from pathlib import Path
+from dsh_lightrag.engine import Engine
+from dsh_lightrag.engine.store import Store
+LONG = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 30000000) "
+with Engine.open(Path(sys.argv[1])):
+    pass
+store = Store(Path(sys.argv[1]), {})
+try:
+    with store.write() as connection:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        connection.execute(LONG + "SELECT count(*) FROM n").fetchone()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_that_comes_in_a_long_statement_is_not_lost(path):
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", INTERRUPTED, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "interrupted\n"

@@ -29,6 +29,11 @@ from dsh_lightrag.server.workspaces import BASE_FILE
 PAGE = b"# Turing\n\nAlan Turing worked at Bletchley Park."
 
 
+async def never(_):
+    """Tell that there is no such workspace."""
+    return False
+
+
 async def upload(client, name, data, **headers):
     return await client.post("/documents/upload", files={"file": (name, data)}, headers=headers)
 
@@ -234,7 +239,7 @@ async def test_an_upload_is_filed_when_the_removal_of_its_workspace_came_to_noth
     """It waits meanwhile, instead of for the next start of the server."""
     keeper = EmbeddedKeeper(EmbeddedSettings(tmp_path, embedder="none"))
     pool = Pool(keeper, most_open=4, idle_s=60)
-    inputs = Inputs(tmp_path / "inputs", max_file=1000)
+    inputs = Inputs(tmp_path / "inputs", never, max_file=1000)
     filing = Filing(pool, inputs, max_file=1000)
     await keeper.create("default")
     waiting = await inputs.keep("default", "upload_x", "turing.md", io.BytesIO(PAGE))
@@ -305,7 +310,7 @@ async def test_an_upload_that_was_refused_late_is_not_filed_later(client, tmp_pa
 async def test_a_path_in_place_of_a_name_removes_nothing(tmp_path):
     precious = tmp_path / "precious.md"
     precious.write_text("Mine.", encoding="utf-8")
-    inputs = Inputs(tmp_path / "inputs", max_file=1)
+    inputs = Inputs(tmp_path / "inputs", never, max_file=1)
     for name in (str(precious), "../precious.md", ".."):
         assert await inputs.discard("default", name) == 0
     assert precious.exists()
@@ -327,7 +332,7 @@ async def test_a_workspace_that_is_not_removed_keeps_its_files(client, tmp_path)
 async def test_files_of_a_removal_that_was_killed_go_with_its_workspace_or_stay_with_it(tmp_path):
     keeper = EmbeddedKeeper(EmbeddedSettings(tmp_path, embedder="none"))
     await keeper.create("whole")
-    for workspace in ("whole", "gone"):
+    for workspace in ("whole", "gone", "default"):
         folder = tmp_path / "inputs" / workspace
         folder.mkdir(parents=True)
         (folder / "mine.md").write_bytes(PAGE)
@@ -360,8 +365,11 @@ async def test_files_that_cannot_be_removed_keep_a_workspace_from_going(
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "rmtree", refusing)
         refused = await client.delete("/workspaces/team")
+        # Its name is gone, and so is that of its files: nothing takes them up again.
+        assert (await client.put("/workspaces/team")).status_code == 201
+        assert not (tmp_path / "inputs" / "team").exists()
     assert (refused.status_code, str(tmp_path) in refused.text) == (500, False)
-    assert (await client.delete("/workspaces/team")).status_code == 200
+    assert (await client.delete("/workspaces/team")).json()["status"] == "dropped"
     assert list((tmp_path / "inputs").rglob("*.md")) == []
     assert [path.name for path in (tmp_path / "bases").iterdir()] == ["default"]
 

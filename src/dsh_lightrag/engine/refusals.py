@@ -24,7 +24,6 @@ _REFUSALS = {
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_TOOBIG,
-    sqlite3.SQLITE_INTERRUPT,  # broken off, for the base is being closed
 }
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
@@ -53,6 +52,8 @@ def translated(
         primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if primary in _DAMAGE:
             raise BaseCorruptError(f"{path.name} is damaged: {error}.") from error
+        if primary == sqlite3.SQLITE_INTERRUPT:  # broken off, for the base is being closed
+            raise BaseUnusableError(f"{path.name} is closed.", "Open the base again.") from error
         if primary == sqlite3.SQLITE_FULL:
             raise _full() from error
         if primary in _REFUSALS:

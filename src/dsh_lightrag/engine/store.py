@@ -53,26 +53,32 @@ class Store:
         except BaseException:  # whatever keeps it from opening, the lock is let go
             self._lock.close()
             raise
-        self._breaking = threading.Event()
-        # Asked by SQLite every so many steps, about a millisecond: true ends what it is doing.
-        self._writer.set_progress_handler(self._breaking.is_set, _STEPS)
+        # Locked while writers are broken off. SQLite asks every so many steps, about a millisecond,
+        # and ends what it is doing. A lock, for its method runs no Python: there a signal would be
+        # raised, and lost.
+        self._breaking = threading.Lock()
+        self._writer.set_progress_handler(self._breaking.locked, _STEPS)
+        self._closer: int | None = None
         self._opened = path.stat()
         self._writing = threading.Lock()
         self._idle: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
         self._closed = False
 
     def break_off(self) -> None:
-        """Let a transaction that is under way, in whatever thread, fail and be undone."""
-        self._breaking.set()
+        """Let whoever writes, in whatever thread, fail and be undone; nobody begins any more."""
+        self._breaking.acquire(blocking=False)
 
     def go_on(self) -> None:
-        """Raise what `write` would, while transactions are broken off."""
-        if self._breaking.is_set():
+        """Raise where writers are broken off; asked by whoever takes long without SQLite."""
+        if self._breaking.locked() and threading.get_ident() != self._closer:
             raise self._gone()
 
     def last_word(self) -> None:
-        """Let transactions through again: those of who closes the base."""
-        self._breaking.clear()
+        """Wait until whoever wrote has ended; then this thread alone writes what closing takes."""
+        with self._writing:
+            if not self._closed:
+                self._closer = threading.get_ident()
+                self._writer.set_progress_handler(None, 0)
 
     def close(self) -> None:
         """Close every connection, folding the log into the file, and give the base free."""
@@ -93,6 +99,7 @@ class Store:
         """Run one transaction: all of it is kept and durable, or nothing of it is."""
         with self._writing, translated(self.path):
             self._refuse_closed()
+            self.go_on()
             self._refuse_moved()
             self._writer.execute("BEGIN IMMEDIATE")
             try:

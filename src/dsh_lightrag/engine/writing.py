@@ -36,7 +36,10 @@ SUMMARY_CHARACTERS = 250
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A document with everything about it that needs no database: done before the writer waits."""
+    """A document with everything about it that needs no database: done before the writer waits.
+
+    `go_on` is asked now and then while it is stored, and raises to break off.
+    """
 
     document: Document
     digest: bytes
@@ -45,12 +48,13 @@ class Prepared:
     extractions: list[Extraction]
     words: spelling.Tally
     rules: str
+    go_on: Callable[[], None]
 
 
 def prepare(
     document: Document, sizes: ChunkSizes, go_on: Callable[[], None] = lambda: None
 ) -> Prepared:
-    """Clean, cut and read a document; `go_on`, asked before each passage, raises to break off."""
+    """Clean, cut and read a document; `go_on`, asked now and then, raises to break off."""
     text = clean(document.text)
     ready = Document(
         text=text,
@@ -59,14 +63,16 @@ def prepare(
         id=clean_line(document.id) or document_id(text),
         track=clean_line(document.track),
     )
+    go_on()
     pieces = split(text, sizes)
     texts = [text[piece.start : piece.end] for piece in pieces]
     found = []
     for part in texts:
         go_on()
         found.append(local_extraction.extract(part))
+    go_on()
     words = spelling.tally(ready.title, texts)
-    return Prepared(ready, text_digest(text), pieces, texts, found, words, rules_of(sizes))
+    return Prepared(ready, text_digest(text), pieces, texts, found, words, rules_of(sizes), go_on)
 
 
 def rules_of(sizes: ChunkSizes) -> str:
@@ -97,6 +103,7 @@ def insert(
     )
     naming = entities.Naming()
     for chunk, text, extraction in zip(chunks, prepared.texts, prepared.extractions, strict=True):
+        prepared.go_on()
         naming.by_chunk[chunk] = {}  # a chunk that names nothing still counts as one
         _name_extracted(naming, chunk, extraction)
         for key in known.mentioned(names.words(text), title):

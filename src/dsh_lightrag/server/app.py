@@ -74,9 +74,25 @@ def build_app(keeper: Keeper, settings: ServerSettings) -> Guard:
     return Guard(Typed(app), settings.entry, word_refusal)
 
 
+def inputs_of(keeper: Keeper, settings: ServerSettings) -> Inputs:
+    """Return the input folders of a keeper's workspaces."""
+    folder = inputs_folder(settings.data)
+    return Inputs(folder, keeper.exists, max_file=settings.max_upload)
+
+
+async def make_ready(keeper: Keeper, inputs: Inputs) -> None:
+    """Finish removals that were cut short, and only then make `default`, which may be one of them.
+
+    Raises:
+        BackendError: it cannot be made.
+    """
+    await inputs.settle_all()
+    await keeper.create(DEFAULT_WORKSPACE)
+
+
 def _services(keeper: Keeper, settings: ServerSettings) -> Services:
     pool = Pool(keeper, most_open=settings.most_open, idle_s=settings.idle_s)
-    inputs = Inputs(inputs_folder(settings.data), max_file=settings.max_upload)
+    inputs = inputs_of(keeper, settings)
     filing = Filing(pool, inputs, max_file=settings.max_upload)
     return Services(
         settings=settings,
@@ -97,10 +113,8 @@ async def _lifespan(services: Services) -> AsyncIterator[None]:
         ending.push_async_callback(services.keeper.close)
         ending.push_async_callback(services.pool.close)
         ending.push_async_callback(services.background.close, wait_s=_END_S)
-        await services.keeper.create(DEFAULT_WORKSPACE)
-        workspaces = await services.keeper.names()
-        await services.inputs.settle(workspaces)
-        for workspace in workspaces:
+        await make_ready(services.keeper, services.inputs)
+        for workspace in await services.keeper.names():
             await services.inputs.sweep(workspace)
             for waiting in await services.inputs.waiting(workspace):
                 services.background.start(services.filing.file_upload(waiting))

@@ -23,9 +23,10 @@ from dsh_lightrag.server import removing
 from dsh_lightrag.server.file_names import UNSAFE
 from dsh_lightrag.server.ordinary import is_ordinary
 from dsh_lightrag.server.refusal import RefusalError
+from dsh_lightrag.server.workspaces import is_name
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from typing import BinaryIO
 
 UPLOADS = ".uploads"
@@ -82,11 +83,15 @@ class Inputs:
 
     Args:
         root: holds a folder per workspace; made when it is first needed.
+        exists: tells whether there is a workspace of a name.
         max_file: most bytes of an uploaded file.
     """
 
-    def __init__(self, root: Path, *, max_file: int) -> None:
+    def __init__(
+        self, root: Path, exists: Callable[[str], Awaitable[bool]], *, max_file: int
+    ) -> None:
         self._root = root
+        self._exists = exists
         self._max_file = max_file
         self._arriving: set[tuple[str, str]] = set()
 
@@ -195,30 +200,43 @@ class Inputs:
     async def going(self, workspace: str) -> AsyncIterator[None]:
         """Remove the folder of a workspace that is removed within the block, and else keep it.
 
-        A mark tells a later process that this one was killed in between; see `settle`.
+        A mark stands beside the folder meanwhile: where this is cut short, `settle` decides by it.
 
         Raises:
-            RefusalError: something of it is still there, or the mark cannot be made.
+            RefusalError: something of the folder is still there, or the mark cannot be made.
         """
-        mark = self._root / f"{_GOING}{workspace}"
         with _refused():
-            await asyncio.to_thread(_mark, mark)
+            await asyncio.to_thread(_mark, self._mark(workspace))
         try:
             yield
-        except BaseException:  # whatever kept the workspace, its files stay with it
-            mark.unlink(missing_ok=True)
+        except Exception:
+            # Its name may be gone although not all of its files are.
+            await self.settle(workspace)
             raise
         with _refused():
             await asyncio.to_thread(removing.drop_folder, self.folder(workspace))
-            mark.unlink(missing_ok=True)
+            self._mark(workspace).unlink(missing_ok=True)
 
-    async def settle(self, workspaces: Collection[str]) -> None:
-        """Finish the removals amid which a process was killed; a workspace that is there stays."""
-        for mark in self._root.glob(f"{_GOING}*"):
-            workspace = mark.name.removeprefix(_GOING)
-            if workspace not in workspaces:
+    async def settle(self, workspace: str) -> None:
+        """Finish the removal of a workspace that was cut short: its files go if it has gone."""
+        mark = self._mark(workspace)
+        if not mark.exists():
+            return
+        try:
+            if not await self._exists(workspace):
                 await asyncio.to_thread(removing.drop_folder, self.folder(workspace))
             mark.unlink(missing_ok=True)
+        except OSError as error:  # it bears no name any more, or is tried again with the mark
+            get_logger().warning("inputs_not_removed", error=type(error).__name__)
+
+    async def settle_all(self) -> None:
+        """Settle every workspace, as a process that was killed has left them."""
+        for mark in self._root.glob(f"{_GOING}*"):
+            if is_name(workspace := mark.name.removeprefix(_GOING)):
+                await self.settle(workspace)
+
+    def _mark(self, workspace: str) -> Path:
+        return self._root / f"{_GOING}{workspace}"
 
 
 def _unlink(path: Path) -> int:

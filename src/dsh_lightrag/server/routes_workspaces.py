@@ -40,7 +40,9 @@ async def list_workspaces(services: ServicesOf) -> dict[str, Any]:
 @router.put("/workspaces/{workspace}")
 async def create_workspace(workspace: str, services: ServicesOf) -> JSONResponse:
     """Make an empty workspace; one that is there stays as it is."""
-    made = await services.pool.create(checked_name(workspace))
+    if not await services.keeper.exists(checked_name(workspace)):
+        await services.inputs.settle(workspace)
+    made = await services.pool.create(workspace)
     status = "created" if made else "exists"
     return JSONResponse({"status": status, "workspace": workspace}, 201 if made else 200)
 

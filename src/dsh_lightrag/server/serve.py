@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import signal
 import threading
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from dsh_lightrag.errors import ConfigurationError
 from dsh_lightrag.listening import bind, quiet, url_of
-from dsh_lightrag.server.app import build_app
+from dsh_lightrag.server.app import build_app, inputs_of, make_ready
 from dsh_lightrag.server.backend import BackendError
 from dsh_lightrag.server.lock import DataLock
-from dsh_lightrag.server.settings import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 # A stream that a client holds open would otherwise keep the process from ending.
 SHUTDOWN_S = 5
-_OPEN_FILES = 65_536
 
 
 async def serve(
@@ -40,12 +37,11 @@ async def serve(
     Raises:
         ConfigurationError: the address or the data folder cannot be had.
     """
-    _allow_many_files()
     app = build_app(keeper, settings)
     with DataLock(settings.data) as lock, ExitStack() as stack:
         sockets = [stack.enter_context(one) for one in bind(settings.host, settings.port)]
         try:
-            await keeper.create(DEFAULT_WORKSPACE)
+            await make_ready(keeper, inputs_of(keeper, settings))
         except BackendError as error:
             raise ConfigurationError("--data", error.problem, error.mend) from error
         url = url_of(settings.host, sockets)
@@ -59,13 +55,6 @@ async def serve(
         listening(url)
         async with _ended_by(ending, server):
             await server.serve(sockets=sockets)
-
-
-def _allow_many_files() -> None:
-    """Raise the bound of open files, as far as this process may: bases and clients take some."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # where it may not, the bound stays as it is
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _OPEN_FILES)), hard))
 
 
 @asynccontextmanager

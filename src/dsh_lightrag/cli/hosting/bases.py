@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from dsh_lightrag.engine import Progress as IndexProgress
     from dsh_lightrag.server.embedded import EmbeddedKeeper
+    from dsh_lightrag.server.inputs import Inputs
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The base's name.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
@@ -129,6 +130,8 @@ def import_(
             copy_base(file, building / BASE_FILE)
             if found := problems_of(building / BASE_FILE):
                 raise ConfigurationError(str(file), f"is damaged: {found[0]}.", "Use another copy.")
+            with _keeper(folder) as keeper:
+                asyncio.run(_inputs(folder, keeper).settle(name))
             building.rename(home)
         except OSError as error:
             raise ConfigurationError(
@@ -178,16 +181,22 @@ def _names(folder: Path) -> list[str]:
 def _made(folder: Path, name: str) -> bool:
     _checked_name(name)
     with _keeper(folder) as keeper:
+        asyncio.run(_inputs(folder, keeper).settle(name))
         return asyncio.run(keeper.create(name))
+
+
+def _inputs(folder: Path, keeper: EmbeddedKeeper) -> Inputs:
+    from dsh_lightrag.server.inputs import Inputs  # noqa: PLC0415 - loaded when used
+
+    return Inputs(inputs_folder(folder), keeper.exists, max_file=0)
 
 
 def _dropped(folder: Path, name: str) -> None:
     """Remove a base, which its server must have let go of, and its input folder with it."""
     with _keeper(folder) as keeper:
-        from dsh_lightrag.server.inputs import Inputs  # noqa: PLC0415 - loaded when used
 
         async def drop_both() -> None:
-            async with Inputs(inputs_folder(folder), max_file=0).going(name):
+            async with _inputs(folder, keeper).going(name):
                 await keeper.drop(name)
 
         asyncio.run(drop_both())
