@@ -1,4 +1,4 @@
-"""Connections of our HTTP servers: so many at once, none that stays silent, and an orderly end."""
+"""Connections of our HTTP servers: so many at once, none that sends nothing, and an orderly end."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 # Each takes a file descriptor, of which bases and databases need some as well.
 MOST = 512
-# How long a client may take to send the head of a request.
+# How long a client may take to send the head of a request, and be silent amid its body.
 HEAD_S = 20.0
+BODY_S = 60.0
+# What it has not read so long after its connection was closed is dropped.
+_FLUSH_S = 10.0
 # A client that does not read has no part in how long a server takes to end.
 _LAST_WORD_S = 0.5
+_OPEN_FILES = 65_536
 _LINES = b"application/x-ndjson"
 _ENDING = "The server is ending. Ask again when it runs."
 
@@ -41,33 +45,44 @@ class Connection(H11Protocol):
         if len(self.connections) > MOST:
             transport.abort()
         else:
-            self._expect_a_head()
+            self._wait(HEAD_S)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; a head that is whole has come in time."""
+        """Take what came: a head must come whole in its time, each piece of a body in its own."""
         super().data_received(data)
-        self._expect_a_head()
+        cycle = self._cycle()
+        if cycle is None or cycle.response_complete:
+            if self._silence is None:  # pieces of one head have one time together
+                self._wait(HEAD_S)
+        else:
+            self._stop_waiting()
+            if cycle.more_body:
+                self._wait(BODY_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
         self._stop_waiting()
         super().connection_lost(exc)
 
-    def _expect_a_head(self) -> None:
-        if self._has_a_request():
-            self._stop_waiting()
-        elif self._silence is None:
-            self._silence = self.loop.call_later(HEAD_S, self._give_up)
+    def _cycle(self) -> RequestResponseCycle | None:
+        """Return the request that is being answered, or was last; none before the first one."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle
+
+    def _wait(self, seconds: float) -> None:
+        self._silence = self.loop.call_later(seconds, self._give_up)
 
     def _give_up(self) -> None:
         self._silence = None
-        if not self._has_a_request():
-            self.transport.close()
-
-    def _has_a_request(self) -> bool:
-        """Tell whether a request is being answered, or its body comes in."""
-        cycle: RequestResponseCycle | None = self.cycle  # none before the first one
-        return cycle is not None and not cycle.response_complete
+        cycle = self._cycle()
+        if cycle is not None and not cycle.response_complete:
+            if self.flow.read_paused:  # it is not the client that is silent
+                self._wait(BODY_S)
+                return
+            if not cycle.more_body:
+                return
+        self.transport.close()
+        self.loop.call_later(_FLUSH_S, self.transport.abort)
 
     def _stop_waiting(self) -> None:
         if self._silence is not None:
@@ -76,10 +91,7 @@ class Connection(H11Protocol):
 
 
 class Ending:
-    """Pure ASGI, around a whole application: tells clients whose request its server's end cuts.
-
-    Nothing else cancels a request, and whoever is cancelled here is told nothing further.
-    """
+    """Pure ASGI, around a whole application: tells clients whose request its server's end cuts."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -93,9 +105,9 @@ class Ending:
         try:
             await self._app(scope, receive, answer.send)
         except asyncio.CancelledError:
-            with contextlib.suppress(TimeoutError, asyncio.CancelledError):
-                async with asyncio.timeout(_LAST_WORD_S):
-                    await answer.cut()
+            # uvicorn cancels a request when it ends and at no other time.
+            if not await answer.told_of_the_end():
+                raise  # the connection must end visibly cut
 
 
 class _Answer:
@@ -104,22 +116,49 @@ class _Answer:
     def __init__(self, send: Send) -> None:
         self._send = send
         self._headers: list[tuple[bytes, bytes]] | None = None
+        self._whole = False
 
     async def send(self, message: Message) -> None:
         """Send on."""
         if message["type"] == "http.response.start":
             self._headers = list(message["headers"])
+        elif message["type"] == "http.response.body":
+            self._whole = not message.get("more_body", False)
         await self._send(message)
 
-    async def cut(self) -> None:
-        """Say that nothing follows, where that can still be said."""
-        body = json.dumps({"detail": _ENDING}).encode()
-        if self._headers is None:
-            headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-            await self._send({"type": "http.response.start", "status": 503, "headers": headers})
-        elif any(value.startswith(_LINES) for _, value in self._headers):
-            body = json.dumps({"error": _ENDING}).encode() + b"\n"
-        await self._send({"type": "http.response.body", "body": body})
+    async def told_of_the_end(self) -> bool:
+        """Say that nothing follows, where its form has room for that; tell whether it is whole."""
+        if self._whole:
+            return True
+        try:
+            async with asyncio.timeout(_LAST_WORD_S):
+                if self._headers is None:
+                    kind = [(b"content-type", b"application/json"), (b"connection", b"close")]
+                    start = {"type": "http.response.start", "status": 503, "headers": kind}
+                    await self._send(start)
+                    await self._say(detail=_ENDING)
+                elif any(value.startswith(_LINES) for _, value in self._headers):
+                    await self._say(error=_ENDING)
+                else:
+                    return False
+        except (TimeoutError, asyncio.CancelledError):  # it does not read, or was cancelled again
+            return False
+        return True
+
+    async def _say(self, **words: str) -> None:
+        await self._send({"type": "http.response.body", "body": json.dumps(words).encode() + b"\n"})
+
+
+def allow_many_files() -> None:
+    """Raise the bound of open files, as far as may be: connections and bases take some."""
+    with contextlib.suppress(ImportError, ValueError, OSError):  # it stays, or there is none
+        import resource  # noqa: PLC0415 - POSIX alone has it
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        unbounded = hard == resource.RLIM_INFINITY
+        wanted = _OPEN_FILES if unbounded else min(hard, _OPEN_FILES)
+        if soft not in (resource.RLIM_INFINITY, wanted) and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class Told(logging.Handler):
@@ -128,8 +167,13 @@ class Told(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one."""
         error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, asyncio.CancelledError):
+            return  # the server's end, which is told once
         facts: dict[str, Any] = fault_of(error) if isinstance(error, Exception) else {}
-        get_logger().warning("http_server", said=record.getMessage().strip()[:200], **facts)
+        said = record.getMessage().strip()
+        if said.startswith("Traceback"):  # as text, of what broke its start
+            said = said.splitlines()[-1].partition(":")[0]
+        get_logger().warning("http_server", said=said[:200], **facts)
 
 
 def tell_uvicorns_complaints() -> None:

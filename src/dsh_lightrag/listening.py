@@ -81,6 +81,7 @@ def quiet(app: Callable[..., Any], *, shutdown_s: int) -> uvicorn.Config:
 
     from dsh_lightrag import connections  # noqa: PLC0415 - as above
 
+    connections.allow_many_files()
     connections.tell_uvicorns_complaints()
     return uvicorn.Config(
         connections.Ending(app),

@@ -95,11 +95,15 @@ def test_a_folder_in_the_place_of_a_file_is_not_that_file(ingest, docs, data):
     assert set(texts(data)) == {"guide__setup.md"}
 
 
-def test_a_link_is_a_file_for_who_names_it_and_none_below_a_folder(ingest, docs, tmp_path):
+def test_a_link_is_a_file_for_who_names_it_and_none_below_a_folder(ingest, docs, data, tmp_path):
     write(tmp_path, elsewhere="Not in the folder.")
     (docs / "link.md").symlink_to(tmp_path / "elsewhere.md")
     assert ingest(docs) == ({"added": 2}, {})
     assert ingest(docs / "link.md") == ({"added": 1}, {})
+    (docs / "curie.md").unlink()
+    (docs / "curie.md").symlink_to(tmp_path / "elsewhere.md")
+    assert ingest(docs, "--prune") == ({"unchanged": 1, "removed": 1}, {})
+    assert set(texts(data)) == {"guide__setup.md", "link.md"}
 
 
 def test_documents_of_files_that_are_gone_go_only_when_asked_to(ingest, docs, data):
@@ -231,7 +235,8 @@ if os.geteuid() == 0:
 root = Path(sys.argv[1])
 found = sources_of([root, root / "closed" / "in.md"])
 print([one.name for one in found.files], [one.name for one in found.closed])
-print([one.name for one in found.missing], is_gone(root / "closed" / "in.md"), is_gone(root / "no"))
+gone = [is_gone(root / one, follow=True) for one in ("closed/in.md", "no")]
+print([one.name for one in found.missing], *gone)
 """
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -81,6 +82,19 @@ def test_a_folder_that_is_removed_and_made_anew_is_followed_again(tmp_path):
         docs.rename(tmp_path / "elsewhere")
         write(docs, turing="Alan Turing broke codes.")
         until(lambda: "turing.md" in listed(url))
+
+
+def test_a_folder_that_is_deleted_and_made_in_its_own_place_is_followed_again(tmp_path):
+    docs, data = tmp_path / "docs", tmp_path / "data"
+    write(docs, curie="Marie Curie discovered polonium.")
+    with served(data, command=("up", docs)) as (process, url):
+        line_with(process, "1 added.")
+        shutil.rmtree(docs)
+        docs.mkdir()  # with the number that the file system has just got back
+        write(docs, turing="Alan Turing broke codes.")
+        until(lambda: "turing.md" in listed(url))
+        write(docs, lovelace="Ada Lovelace wrote programs.")
+        until(lambda: "lovelace.md" in listed(url))
 
 
 def test_a_folder_that_may_not_be_read_keeps_nothing_else_from_being_served(tmp_path):

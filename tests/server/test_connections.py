@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import socket
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 
 import httpx
 import pytest
@@ -104,11 +104,35 @@ def test_a_request_that_the_end_cuts_is_told_and_leaves_no_traceback(serving):
         assert is_closed(idle)
 
 
-async def test_lines_that_are_cut_end_with_one_that_says_so():
-    async def streaming(_scope, _receive, send):
-        headers = [(b"content-type", b"application/x-ndjson")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"{}\n", "more_body": True})
+def test_a_body_that_stops_coming_gives_its_place_free(hosting, monkeypatch):
+    monkeypatch.setattr(connections, "BODY_S", 0.2)
+    with own_server(hosting) as url, connected(url) as connection:
+        connection.sendall(HEAD + b"Content-Length: 10\r\n\r\n{")
+        assert is_closed(connection)
+
+
+NDJSON = [(b"content-type", b"application/x-ndjson")]
+EVENTS = [(b"content-type", b"text/event-stream")]
+
+
+@pytest.mark.parametrize(
+    ("headers", "parts", "told"),
+    [
+        (None, [], b'{"detail": "The server is ending.'),
+        (NDJSON, [b"{}\n"], b'{"error": "The server is ending.'),
+        (EVENTS, [b"data: {}\n\n"], None),
+        ([(b"content-length", b"9")], [b"%PDF"], None),
+    ],
+    ids=["not begun", "lines", "events", "a file"],
+)
+async def test_a_cut_answer_says_so_where_its_form_has_room_and_else_is_visibly_cut(
+    headers, parts, told
+):
+    async def answering(_scope, _receive, send):
+        if headers is not None:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+        for part in parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
         raise asyncio.CancelledError
 
     sent = []
@@ -116,6 +140,25 @@ async def test_lines_that_are_cut_end_with_one_that_says_so():
     async def send(message):
         sent.append(message)
 
-    await connections.Ending(streaming)({"type": "http"}, None, send)
-    assert json.loads(sent[-1]["body"])["error"].startswith("The server is ending.")
-    assert not sent[-1].get("more_body")
+    with pytest.raises(asyncio.CancelledError) if told is None else nullcontext():
+        await connections.Ending(answering)({"type": "http"}, None, send)
+    if told is None:
+        assert all(message.get("more_body", True) for message in sent)
+    else:
+        assert sent[-1]["body"].startswith(told)
+        assert not sent[-1].get("more_body")
+
+
+async def test_an_answer_that_was_whole_before_the_end_stays_as_it_is():
+    async def answering(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": NDJSON})
+        await send({"type": "http.response.body", "body": b"{}\n"})
+        raise asyncio.CancelledError
+
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    await connections.Ending(answering)({"type": "http"}, None, send)
+    assert [message.get("body") for message in sent] == [None, b"{}\n"]

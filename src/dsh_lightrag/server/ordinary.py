@@ -27,7 +27,9 @@ def read_ordinary(path: Path, max_bytes: int, *, follow: bool = False) -> bytes:
     """
     # A pipe of that name would be waited for without end.
     flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
-    with os.fdopen(os.open(path, flags), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is no ordinary file")
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no ordinary file")
+    with os.fdopen(descriptor, "rb") as file:
         return file.read(max_bytes + 1)

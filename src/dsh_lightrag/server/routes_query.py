@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
@@ -18,6 +17,8 @@ from dsh_lightrag.server.requests import QueryRequest  # noqa: TC001 - FastAPI r
 from dsh_lightrag.server.services import NEEDS_KEY, Leased
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from starlette.types import Send
 
     from dsh_lightrag.server.backend import Answer
@@ -60,16 +61,25 @@ async def query_stream(request: Request, asked: QueryRequest, backend: Leased) -
     answer = await backend.answer(asked.ask(), stream=asked.stream is not False)
     lines = _lines(answer, asked, request, started)
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    return _Lines(lines, media_type="application/x-ndjson", headers=headers)
+    return _Lines(lines, answer, headers)
 
 
 class _Lines(StreamingResponse):
-    """Lines whose source is closed with them, also when they are cut while one is being sent."""
+    """Lines whose source is closed with them, wherever they are cut, be it before the first."""
+
+    def __init__(
+        self, lines: AsyncGenerator[bytes], answer: Answer, headers: dict[str, str]
+    ) -> None:
+        super().__init__(lines, media_type="application/x-ndjson", headers=headers)
+        self._lines = lines
+        self._answer = answer
 
     async def stream_response(self, send: Send) -> None:
         """Send them."""
-        assert isinstance(self.body_iterator, AsyncGenerator)  # noqa: S101 - of `_lines`
-        async with aclosing(self.body_iterator):
+        async with AsyncExitStack() as closing:
+            if not isinstance(self._answer.text, str):
+                await closing.enter_async_context(aclosing(self._answer.text))
+            await closing.enter_async_context(aclosing(self._lines))
             await super().stream_response(send)
 
 
@@ -89,9 +99,8 @@ async def _lines(
         if shown:
             yield _line(**shown)
         try:
-            async with aclosing(answer.text) as pieces:
-                async for piece in pieces:
-                    yield _line(response=piece)
+            async for piece in answer.text:
+                yield _line(response=piece)
         except Exception as error:  # noqa: BLE001 - the status is sent: only a line can tell it
             yield _line(error=told_late(request.scope, error))
     if asked.include_progress:

@@ -10,18 +10,18 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from dsh_lightrag.cli.hosting.base import POLL_S
 from dsh_lightrag.cli.hosting.ledger import Entry
-from dsh_lightrag.cli.hosting.sources import is_gone, read_source
+from dsh_lightrag.cli.hosting.sources import read_source
 from dsh_lightrag.convert import DEFAULT_LIMITS, ConversionError, text_of
 from dsh_lightrag.errors import Code, LightRagError
 from dsh_lightrag.text import clean, clean_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from dsh_lightrag.cli.hosting.base import Base
     from dsh_lightrag.cli.hosting.ledger import Ledger
@@ -176,12 +176,12 @@ class _Run:
         if not (unchanged and _is_well(rows)):
             text = await asyncio.to_thread(text_of, source.path.name, data)
             # Without a checksum until it is there: broken off in between, it is sent again.
-            self._ledger.add(Entry(source.name, str(source.path), ""))
+            self._ledger.add(Entry(source.name, str(source.path), "", source.named))
             if rows:
                 await self._base.replace(source.name, clean(text), [row.id for row in rows])
             else:
                 await self._base.insert(source.name, clean(text))
-            self._ledger.add(Entry(source.name, str(source.path), checksum))
+            self._ledger.add(Entry(source.name, str(source.path), checksum, source.named))
         if stamp is not None:
             self._stamps[source.path] = stamp
         if unchanged and _is_well(rows):
@@ -241,7 +241,7 @@ def _refuse_another_source(source: Source, known: Entry | None, *, stored: bool)
             "Another document has this name, and it did not come from a file.",
             "Delete that document, or rename the file.",
         )
-    if known.path != str(source.path) and not is_gone(Path(known.path)):
+    if known.path != str(source.path) and not known.is_gone:
         raise ConversionError(
             f"The document of this name came from {known.path}.",
             "Ingest a folder that holds both files, or rename one of them.",

@@ -23,11 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A document that ingestion has sent; without a checksum, one that it was about to send."""
+    """A document that ingestion has sent; without a checksum, one that it was about to send.
+
+    `named` as in `Source`: whether its path was given, and so may be a link's.
+    """
 
     name: str
     path: str
     sha256: str
+    named: bool = False
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether no file of its path is a source any more."""
+        return is_gone(Path(self.path), follow=self.named)
 
 
 class Ledger:
@@ -52,9 +61,7 @@ class Ledger:
             entry
             for root in roots
             for entry in self._entries.values()
-            if Path(entry.path).is_relative_to(root)
-            and entry.name not in there
-            and is_gone(Path(entry.path))
+            if Path(entry.path).is_relative_to(root) and entry.name not in there and entry.is_gone
         ]
 
     def add(self, entry: Entry) -> None:

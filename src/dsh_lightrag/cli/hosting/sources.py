@@ -98,10 +98,13 @@ def _of(error: OSError) -> Path:
     return Path(error.filename)
 
 
-def is_gone(path: Path) -> bool:
-    """Tell whether no file has this path any more; one that cannot be looked at may be there."""
+def is_gone(path: Path, *, follow: bool) -> bool:
+    """Tell whether no file has this path any more; one that cannot be looked at may be there.
+
+    A link counts as the file it leads to only for who named it, as in the walk of a folder.
+    """
     try:
-        return not stat.S_ISREG(path.stat().st_mode)
+        return not stat.S_ISREG(path.stat(follow_symlinks=follow).st_mode)
     except OSError as error:
         return error.errno in _NOWHERE
 
