@@ -40,7 +40,7 @@ class Threads:
             )
 
     async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run what changes something; it is done, or failed, when this ends for any reason."""
+        """Run what changes something; a caller that is cancelled does not learn how it ended."""
         with translated():
             return await anyio.to_thread.run_sync(
                 functools.partial(call, *args, **kwargs), limiter=self._writing
