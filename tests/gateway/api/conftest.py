@@ -5,11 +5,14 @@ Those of a module share one: teams keep their tests apart, which is what a team 
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import gateway_support
 import psycopg
 import pytest
+
+from dsh_lightrag.gateway import identity
 
 
 @pytest.fixture(scope="module")
@@ -35,3 +38,16 @@ async def gateway(shared_url, knowledge):
     """A gateway that listens."""
     async with gateway_support.gateway(shared_url, knowledge) as running:
         yield running
+
+
+@pytest.fixture
+def within_a_minute(monkeypatch):
+    """No minute ends amid a test that counts requests: the clock of quotas stands still."""
+    began = datetime.now(UTC)
+
+    class Still(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return began.astimezone(tz)
+
+    monkeypatch.setattr(identity, "datetime", Still)

@@ -280,6 +280,7 @@ async def test_a_token_is_issued_and_revoked_over_the_api(gateway):
     problem(await gateway.http.get("/knowledge-bases", headers=token), 401, "unauthorized")
 
 
+@pytest.mark.usefixtures("within_a_minute")
 async def test_over_its_quota_a_key_is_told_to_wait(gateway):
     _, key = await gateway.team(quota_per_minute=2)
     for _ in range(2):

@@ -110,6 +110,7 @@ async def test_a_revoked_key_and_its_tokens_prove_nothing_at_once(identities, da
     assert await code_of(identities.revoke_key(uuid4())) is Code.NOT_FOUND
 
 
+@pytest.mark.usefixtures("within_a_minute")
 async def test_the_quota_ends_with_a_wait_and_comes_back_with_the_next_minute(
     identities, database, team_id
 ):
@@ -127,6 +128,7 @@ async def test_the_quota_ends_with_a_wait_and_comes_back_with_the_next_minute(
         assert len((await session.scalars(select(KeyUsage))).all()) == 1
 
 
+@pytest.mark.usefixtures("within_a_minute")
 async def test_tokens_count_towards_the_quota_of_their_key(identities, database, team_id):
     key = await identities.create_key(team_id, "k", quota_per_minute=3)
     caller = await identities.verify(f"Bearer {key.text}")
